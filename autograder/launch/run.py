@@ -55,7 +55,7 @@ class Delay:
 class RankLog:
     """One rank's end. `exit_code` is None when it could not be learnt; -15 is the launcher's own SIGTERM.
 
-    `reached_end` is True when the interpreter came to its normal end (atexit ran after the script's last line).
+    `reached_end` is True when the interpreter came to its normal end (no uncaught exception, no kill).
     `error_line` is the labo.py line of the exception that ended the rank, 1-based.
     """
 
@@ -66,6 +66,7 @@ class RankLog:
     stderr: str
     reached_end: bool = False
     truncated: bool = False
+    error_line: int | None = None
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,8 @@ class Collective:
 
     `source` is "mark" (our wrapper around the Python call: has line, values, returned) or "flight_recorder"
     (PyTorch's own record: also sees what DDP does inside). `returned` None: the rank was still inside, or the
-    record cannot tell (flight_recorder). `values_in`/`values_out` are flat lists for tensors of at most 64 elements.
+    record cannot tell (flight_recorder). `values_in`/`values_out` are flat, for CPU tensors
+    of at most 64 elements; `values_out` is None when the call only started the operation (`async_op`).
     `reduce_op` is "sum", "avg"… for reductions. `line` is the line of labo.py that made the call.
     """
 
@@ -137,7 +139,8 @@ class Run:
     """What one launch left behind.
 
     `stdout` merges the ranks' outputs in rank order; `per_rank` False means that the system could not
-    separate them (then `ranks` is empty and only the merged text speaks). `launcher_stderr` is torchrun's own text.
+    separate them (then `ranks` is empty and only the merged text speaks). `launcher_stderr` is torchrun's
+    own text.
     `infra` is None, or the id of the infrastructure fault because of which nothing can be concluded.
     `left_over` counts processes that had to be ended after the launcher was gone.
     """
@@ -181,7 +184,8 @@ class Run:
         for key, kind in lists.items():
             data[key] = tuple(kind(**_tuples(item)) for item in data[key])
         data["stacks"] = tuple(
-            Stack(stack["rank"], tuple(Frame(**frame) for frame in stack["frames"])) for stack in data["stacks"]
+            Stack(stack["rank"], tuple(Frame(**frame) for frame in stack["frames"]))
+            for stack in data["stacks"]
         )
         return cls(request=Request(**request), **data)
 

@@ -1,0 +1,168 @@
+"""Start the processes of a launch, stop them in order, and leave none behind.
+
+Two ways with one face: `Supervised` (Linux, macOS: a small process of ours adopts and ends whatever the
+launcher leaves, even if we are killed meanwhile) and `Direct` (Windows).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from autograder.launch.command import MARKER, SHUTDOWN_S
+
+# torchrun needs SHUTDOWN_S for ranks that ignore SIGTERM, then a moment for itself.
+GRACE_S = SHUTDOWN_S + 4.0
+SUPERVISOR = Path(__file__).with_name("supervisor.py")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to start: one command per agent, each with its files for standard output and error."""
+
+    commands: list[list[str]]
+    cwd: Path
+    env: dict[str, str]
+    outputs: list[tuple[Path, Path]]
+    temp: Path
+    grace_s: float = GRACE_S
+
+
+@dataclass
+class Ended:
+    """How the agents ended; None where it could not be learnt."""
+
+    exit_codes: list[int | None]
+    left_over: int = 0
+
+
+class Supervised:
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.status = job.temp / "status.json"
+        path = job.temp / "job.json"
+        path.write_text(json.dumps({
+            "commands": job.commands, "cwd": str(job.cwd), "status": str(self.status), "grace_s": job.grace_s,
+            "outputs": [[str(out), str(err)] for out, err in job.outputs],
+        }), encoding="utf-8")
+        self.process = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(SUPERVISOR), str(path)], env=job.env, stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+
+    def running(self) -> bool:
+        return self.process.poll() is None
+
+    def stop(self) -> None:
+        """Ask the launcher to end its ranks and itself; what does not obey is ended."""
+        if self.running():
+            self.process.terminate()
+            try:
+                self.process.wait(self.job.grace_s + 15)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+    def ended(self) -> Ended:
+        try:
+            status = json.loads(self.status.read_text(encoding="utf-8"))
+            return Ended(list(status["exit_codes"]), int(status["left_over"]))
+        except (OSError, ValueError, KeyError):   # the script ended our supervisor: nothing is known
+            return Ended([None] * len(self.job.commands))
+
+
+@dataclass
+class Direct:
+    job: Job
+    agents: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    family: set[psutil.Process] = field(default_factory=set)
+    looked: float = 0.0
+
+    def __post_init__(self) -> None:
+        for command, (out, err) in zip(self.job.commands, self.job.outputs, strict=True):
+            with out.open("wb") as stdout, err.open("wb") as stderr:
+                self.agents.append(subprocess.Popen(
+                    command, cwd=self.job.cwd, env=self.job.env, stdin=subprocess.DEVNULL, stdout=stdout,
+                    stderr=stderr, start_new_session=os.name == "posix"))
+
+    def running(self) -> bool:
+        if time.monotonic() > self.looked + 0.5:
+            self._remember()
+        return any(agent.poll() is None for agent in self.agents)
+
+    def _remember(self) -> None:
+        self.looked = time.monotonic()
+        for agent in self.agents:
+            try:
+                self.family.update(psutil.Process(agent.pid).children(recursive=True))
+            except psutil.Error:
+                continue
+
+    def stop(self) -> None:
+        self._remember()
+        for agent in self.agents:
+            agent.terminate()
+        deadline = time.monotonic() + self.job.grace_s
+        for agent in self.agents:
+            try:
+                agent.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                self._remember()
+                agent.kill()
+                agent.wait()
+
+    def ended(self) -> Ended:
+        return Ended([agent.poll() for agent in self.agents], end(self.family))
+
+
+def start(job: Job, platform: str = sys.platform) -> Supervised | Direct:
+    return Direct(job) if platform == "win32" else Supervised(job)
+
+
+def end(processes: Iterable[psutil.Process]) -> int:
+    """End these processes and count those that were still running."""
+    count = 0
+    for process in processes:
+        try:
+            if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+                process.kill()
+                count += 1
+        except psutil.Error:
+            continue
+    return count
+
+
+def sweep(marker: str, folder: Path, since: float) -> int:
+    """End every process of the launch that is still there, whoever its parent: count them.
+
+    They are known by the launch's marker in their environment, or by an open file in its own folder; only
+    processes born after `since` (epoch seconds) are looked at.
+    """
+    count = 0
+    for _ in range(50):   # a process may fork while we look
+        ended = end(process for process in psutil.process_iter() if _belongs(process, marker, folder, since))
+        if not ended:
+            break
+        count += ended
+        time.sleep(0.02)
+    return count
+
+
+def _belongs(process: psutil.Process, marker: str, folder: Path, since: float) -> bool:
+    try:
+        if process.pid == os.getpid() or process.create_time() < since - 2:
+            return False
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        if process.environ().get(MARKER) == marker:
+            return True
+        return any(Path(file.path).is_relative_to(folder) for file in process.open_files())
+    except (psutil.Error, OSError):
+        return False

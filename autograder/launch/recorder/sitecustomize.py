@@ -1,0 +1,227 @@
+"""Records, inside each rank, what the script does with torch.distributed, and changes nothing of it.
+
+Python imports a module of this name at start-up; the launcher puts this folder on PYTHONPATH. Here: when to
+record, and which functions are dressed to tell; _autograder_marks.py beside this file does the writing.
+
+Rules for both: print nothing, raise nothing, import nothing that a student's file could shadow (json.py,
+threading.py…: built-in modules only, and what Python has loaded already), keep no tensor alive, and leave to
+every function its name and signature.
+"""
+
+# ruff: noqa: SIM105  contextlib is not loaded yet, and could be a student's
+from __future__ import annotations
+
+import _thread
+import atexit
+import os
+import sys
+from _thread import get_ident
+from sys import _getframe
+
+from _autograder_marks import (  # type: ignore[import-not-found]
+    OPS,
+    SMALL,
+    Recorder,
+    argument,
+    values,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+MOST_GRADIENTS = 400   # per rank
+
+
+def _dress(call: Any, original: Any) -> None:
+    """Make `call` look like `original`: name, docstring, signature."""
+    for name in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__"):
+        setattr(call, name, getattr(original, name, None))
+    call.__dict__.update(getattr(original, "__dict__", {}))
+    call.__wrapped__ = original
+
+
+# -- hooks: each takes the module that has just been loaded -------------------------------------------------
+
+def _hook_collectives(recorder: Recorder, module: Any) -> None:
+    for op in OPS:
+        if hasattr(module, op):
+            setattr(module, op, _recorded(recorder, op, getattr(module, op)))
+    module.init_process_group = _recorded_init(recorder, module, module.init_process_group)
+    module.destroy_process_group = _recorded_destroy(recorder, module.destroy_process_group)
+
+
+def _recorded(recorder: Recorder, op: str, original: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        # PyTorch's own calls (FSDP, DDP hooks, all_gather_object…) are the Flight Recorder's affair.
+        caller = _getframe(1).f_globals.get("__name__") or ""
+        torchs = caller.startswith("torch.") and caller != "torch.distributed.nn.functional"
+        if torchs or get_ident() in recorder.busy:
+            return original(*args, **kwargs)
+        mark = recorder.enter(op, args, kwargs)
+        try:
+            result = original(*args, **kwargs)
+        except BaseException as error:
+            recorder.leave(mark, args, kwargs, None, error)
+            raise
+        recorder.leave(mark, args, kwargs, result)
+        return result
+
+    _dress(call, original)
+    return call
+
+
+def _recorded_init(recorder: Recorder, module: Any, original: Any) -> Any:
+    def init_process_group(*args: Any, **kwargs: Any) -> Any:
+        recorder.event("init-enter")
+        recorder.busy[get_ident()] = {}
+        try:
+            result = original(*args, **kwargs)
+        finally:
+            recorder.busy.pop(get_ident(), None)
+        try:
+            recorder.event("init", backend=module.get_backend(), world_size=module.get_world_size(),
+                           rank=module.get_rank())
+        except Exception:
+            pass
+        return result
+
+    _dress(init_process_group, original)
+    return init_process_group
+
+
+def _recorded_destroy(recorder: Recorder, original: Any) -> Any:
+    def destroy_process_group(*args: Any, **kwargs: Any) -> Any:
+        recorder.flight_recorder()
+        result = original(*args, **kwargs)
+        recorder.event("destroy")
+        return result
+
+    _dress(destroy_process_group, original)
+    return destroy_process_group
+
+
+def _hook_ddp(recorder: Recorder, module: Any) -> None:
+    kind = module.DistributedDataParallel
+    original = kind.__init__
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        try:
+            named = [(name, value) for name, value in self.module.named_parameters() if value.requires_grad]
+            recorder.event("ddp", device_ids=bool(argument(("device_ids", 1), args, kwargs)),
+                           parameters=len(named))
+            for name, value in named[:SMALL]:
+                if value.numel() <= SMALL:
+                    value.register_hook(_gradient_hook(recorder, name))
+        except Exception:
+            pass
+
+    _dress(__init__, original)
+    kind.__init__ = __init__
+
+
+def _gradient_hook(recorder: Recorder, name: str) -> Any:
+    """Runs before the gradient is accumulated, hence before DDP averages it."""
+    def hook(gradient: Any) -> None:
+        try:
+            numbers = values([gradient])
+            if numbers is not None and recorder.gradients < MOST_GRADIENTS:
+                recorder.gradients += 1
+                recorder.put("gradient", name=name, shape=tuple(gradient.shape), values=numbers)
+        except Exception:
+            pass
+
+    hook.__dict__["__torch_unserializable__"] = True   # torch.save would warn about a hook it cannot keep
+    return hook
+
+
+def _hook_cuda_event(recorder: Recorder, module: Any) -> None:
+    kind = module.Event
+    original = kind.__new__
+
+    def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        recorder.event("cuda_event")
+        return original(cls, *args, **kwargs)
+
+    _dress(__new__, original)
+    kind.__new__ = staticmethod(__new__)
+
+
+HOOKS = {
+    "torch.distributed.distributed_c10d": _hook_collectives,
+    "torch.nn.parallel.distributed": _hook_ddp,
+    "torch.cuda.streams": _hook_cuda_event,
+}
+
+
+class Finder:
+    """Lets a module of HOOKS load as usual, then hooks it before anyone has copied its names."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name not in HOOKS:
+            return None
+        try:
+            spec = sys.modules["_frozen_importlib_external"].PathFinder.find_spec(name, path)
+            load = spec.loader.exec_module
+
+            def exec_module(module: Any) -> None:
+                del spec.loader.exec_module
+                load(module)
+                try:
+                    HOOKS[name](self.recorder, module)
+                except Exception:
+                    pass
+
+            spec.loader.exec_module = exec_module
+            return spec
+        except Exception:
+            return None
+
+
+def _start() -> None:
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != here]
+    _next_sitecustomize()
+    folder, local_rank = os.environ.get("AUTOGRADER_RECORD"), os.environ.get("LOCAL_RANK", "0")
+    plain = os.environ.get("AUTOGRADER_PLAIN") == "1"
+    if not folder or ("RANK" not in os.environ and not plain):
+        return   # the launcher itself: its ranks inherit the variables
+    epoch, delays = float(os.environ["AUTOGRADER_EPOCH"]), os.environ.get("AUTOGRADER_DELAYS", "")
+    for name in ("AUTOGRADER_RECORD", "AUTOGRADER_PLAIN", "AUTOGRADER_EPOCH", "AUTOGRADER_DELAYS"):
+        os.environ.pop(name, None)   # the script and its children see none of this
+    kept = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    kept = [entry for entry in kept if os.path.abspath(entry) != here]
+    os.environ.pop("PYTHONPATH", None)
+    if kept:
+        os.environ["PYTHONPATH"] = os.pathsep.join(kept)
+    recorder = Recorder(folder, 0 if plain else int(os.environ["RANK"]), int(local_rank), epoch, delays)
+    previous = sys.excepthook
+
+    def excepthook(kind: Any, error: Any, trace: Any) -> None:
+        recorder.exception(kind, error, trace)
+        previous(kind, error, trace)
+
+    sys.excepthook = excepthook
+    atexit.register(recorder.end)
+    sys.meta_path.insert(0, Finder(recorder))
+    _thread.start_new_thread(recorder.watch, ())
+
+
+def _next_sitecustomize() -> None:
+    """The one that we stand in front of, if this Python has one."""
+    try:
+        spec = sys.modules["_frozen_importlib_external"].PathFinder.find_spec("sitecustomize")
+        if spec is not None and spec.loader is not None:
+            spec.loader.exec_module(sys.modules["_frozen_importlib"].module_from_spec(spec))
+    except Exception:
+        pass
+
+
+try:
+    _start()
+except Exception:
+    pass

@@ -1,0 +1,88 @@
+"""Keep Runs by what was asked for, so that identical launches are made once.
+
+In memory for the life of the process; also as JSON files in the folder that AUTOGRADER_RUNS names, if any.
+A Run that the machine spoilt (`infra`) is never kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from autograder.launch.evidence import RECORDER_SCHEMA
+from autograder.launch.run import SCHEMA, Request, Run
+
+_runs: dict[str, Run] = {}
+
+
+def key(request: Request, folder: Path) -> str:
+    """40 hex digits: the request, the script, every Python file beside it, and the schemas."""
+    files = {path.name: _digest(path) for path in sorted(folder.glob("*.py")) if path.is_file()}
+    files[request.script] = _digest(folder / request.script)
+    asked = {
+        "request": dataclasses.asdict(request), "files": files, "recorder": RECORDER_SCHEMA, "schema": SCHEMA,
+    }
+    text = json.dumps(asked, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:40]
+
+
+def _digest(path: Path) -> str | None:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return None
+
+
+def get_or_run(request: Request, folder: Path, launch: Callable[[Request, Path], Run]) -> Run:
+    """The kept Run of this request, or the one that `launch` makes now."""
+    name = key(request, folder)
+    run = _runs.get(name) or _read(name)
+    if run is None:
+        run = launch(request, folder)
+        if run.infra is None:
+            _write(name, run)
+    if run.infra is None:
+        _runs[name] = run
+    return run
+
+
+def forget() -> None:
+    """Forget the Runs in memory."""
+    _runs.clear()
+
+
+def _folder() -> Path | None:
+    name = os.environ.get("AUTOGRADER_RUNS")
+    return Path(name) if name else None
+
+
+def _read(name: str) -> Run | None:
+    folder = _folder()
+    if folder is None:
+        return None
+    try:
+        return Run.from_json((folder / f"{name}.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None   # absent, or written by another version: launch again
+
+
+def _write(name: str, run: Run) -> None:
+    folder = _folder()
+    if folder is None:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    handle, part = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(run.to_json() + "\n")
+        os.replace(part, folder / f"{name}.json")
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(part)
+        raise

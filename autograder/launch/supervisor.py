@@ -1,0 +1,129 @@
+"""Stands between us and the launcher, so that nothing it starts can outlive it.
+
+Run as a script with the standard library only: `python -I -S supervisor.py job.json`. On Linux it adopts
+every process whose parent ends (a daemon that forked twice comes back here), ends the launcher in order when
+asked (SIGTERM) or when we are gone ourselves, then ends and counts whatever is left. The job file:
+{"commands": [[...]], "cwd": str, "outputs": [[stdout, stderr]], "status": path, "grace_s": float}; the status
+file says {"exit_codes": [...], "left_over": n}.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+PR_SET_CHILD_SUBREAPER = 36   # Linux; elsewhere orphans are found by their environment
+SETTLE_S = 0.3   # what a launcher's own helpers (multiprocessing's tracker) may take to end after it
+
+
+def main(path: str) -> None:
+    parent = os.getppid()
+    with open(path, encoding="utf-8") as file:
+        job = json.load(file)
+    _adopt_orphans()
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing)
+    asked: list[int] = []
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGTERM, lambda *_: asked.append(1))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    agents = []
+    for command, (out, err) in zip(job["commands"], job["outputs"], strict=True):
+        with open(out, "wb") as stdout, open(err, "wb") as stderr:
+            agents.append(subprocess.Popen(
+                command, cwd=job["cwd"], stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr,
+                start_new_session=True))
+    codes: dict[int, int] = {}
+    deadline = None
+    while True:
+        _reap(codes)
+        alive = [agent.pid for agent in agents if agent.pid not in codes]
+        if not alive:
+            break
+        if deadline is None and (asked or os.getppid() != parent):
+            deadline = time.monotonic() + job["grace_s"]
+            _signal(alive, signal.SIGTERM)
+        elif deadline is not None and time.monotonic() > deadline:
+            _signal(alive, signal.SIGKILL)
+        if select.select([reading], [], [], 0.25)[0]:
+            os.read(reading, 4096)
+    left_over = _end_children(codes)
+    status = {"exit_codes": [codes[agent.pid] for agent in agents], "left_over": left_over}
+    with open(job["status"] + ".part", "w", encoding="utf-8") as file:
+        json.dump(status, file)
+    os.replace(job["status"] + ".part", job["status"])
+    if os.getppid() != parent:   # nobody is left to read it
+        shutil.rmtree(os.path.dirname(job["status"]), ignore_errors=True)
+    os._exit(0)   # nothing to tidy: Popen objects would only complain that we reaped for them
+
+
+def _adopt_orphans() -> None:
+    try:
+        import ctypes
+
+        zero = ctypes.c_ulong(0)
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), zero, zero, zero)
+    except (ImportError, OSError, AttributeError):
+        pass
+
+
+def _reap(codes: dict[int, int]) -> None:
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        codes[pid] = os.waitstatus_to_exitcode(status)
+
+
+def _signal(pids: list[int], number: int) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except (ProcessLookupError, PermissionError):
+            continue
+
+
+def _children() -> list[int]:
+    """Our live children (Linux; elsewhere none is known)."""
+    found = []
+    for entry in os.listdir("/proc") if os.path.isdir("/proc") else []:
+        try:
+            with open(f"/proc/{entry}/stat", encoding="utf-8", errors="replace") as file:
+                state, parent = file.read().rpartition(")")[2].split()[:2]
+        except (OSError, ValueError):
+            continue
+        if int(parent) == os.getpid() and state not in "ZX":
+            found.append(int(entry))
+    return found
+
+
+def _end_children(codes: dict[int, int]) -> int:
+    settled = time.monotonic() + SETTLE_S
+    while _children() and time.monotonic() < settled:
+        time.sleep(0.02)
+        _reap(codes)
+    ended: set[int] = set()
+    last = time.monotonic() + 10
+    while time.monotonic() < last:
+        left = _children()   # the children of those that we end come to us in turn
+        if not left:
+            break
+        ended.update(left)
+        _signal(left, signal.SIGKILL)
+        time.sleep(0.02)
+        _reap(codes)
+    return len(ended)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,9 @@
+# Two init_process_group.
+import datetime
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=5))
+rank = dist.get_rank()
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=5))
+rank = dist.get_rank()

@@ -1,0 +1,3 @@
+# Does not parse.
+def f(:
+    pass
