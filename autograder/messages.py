@@ -1,0 +1,73 @@
+"""Every French text of the package, from one catalogue: messages_fr.toml.
+
+A key is "table.name". Another language is another file of the same keys.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import tomllib
+from importlib import resources
+from typing import Any
+
+LANGUAGE = "fr"
+
+
+def text(key: str, **values: Any) -> str:
+    """The text of `key` ("diagnosis.syntax.finding"), its {placeholders} filled; KeyError names the key."""
+    return _typeset(template(key)).format(**values)
+
+
+def has(key: str) -> bool:
+    return isinstance(_find(key), str)
+
+
+def template(key: str) -> str:
+    found = _find(key)
+    if not isinstance(found, str):
+        raise KeyError(f"no text {key!r} in messages_{LANGUAGE}.toml")
+    return found.strip()
+
+
+def catalogue() -> dict[str, Any]:
+    """The whole catalogue, as nested tables; do not change it."""
+    return _load(LANGUAGE)
+
+
+def number(value: float, digits: int = 3) -> str:
+    """A number as a French reader writes it: 2, 2,5, 0,125."""
+    return f"{round(float(value), digits):g}".replace(".", ",")
+
+
+def plural(count: float) -> str:
+    """The French plural's letter: "" for 0 and 1 (and 1,5), "s" from 2 on."""
+    return "s" if abs(count) >= 2 else ""
+
+
+def _find(key: str) -> Any:
+    node: Any = catalogue()
+    for part in key.split("."):
+        if not isinstance(node, dict) or part not in node:
+            return None
+        node = node[part]
+    return node
+
+
+@functools.cache
+def _load(language: str) -> dict[str, Any]:
+    source = resources.files("autograder").joinpath(f"messages_{language}.toml")
+    return tomllib.loads(source.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def _typeset(template: str) -> str:
+    """French spacing: a no-break space inside « » and before : ; ? ! — but never inside `code`.
+
+    U+00A0 everywhere rather than the narrow U+202F, which a Windows console cannot print.
+    """
+    parts = template.split("`")
+    for index in range(0, len(parts), 2):
+        part = re.sub(r" ([:;?!»])", "\u00a0\\1", parts[index])
+        parts[index] = part.replace("« ", "«\u00a0")
+    return "`".join(parts)

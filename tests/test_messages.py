@@ -1,0 +1,71 @@
+"""The catalogue is whole: every diagnosis has its texts, and every key that the code names exists."""
+
+import re
+import string
+from pathlib import Path
+
+import pytest
+
+from autograder import messages
+from autograder.verdict import catalogue
+
+PACKAGE = Path(messages.__file__).parent
+NAMED = re.compile(r"""messages\.(?:text|template)\(\s*f?"([^"]+)\"""")
+FILLED = {"rank", "line", "at", "where", "error", "processes", "others", "ms", "module"}
+
+
+@pytest.mark.parametrize("id", catalogue.ids())
+def test_every_diagnosis_has_its_texts(id):
+    for part in ("finding", "advice"):
+        assert messages.template(f"diagnosis.{id}.{part}")
+
+
+def test_no_text_without_its_diagnosis():
+    assert set(messages.catalogue()["diagnosis"]) == set(catalogue.ids())
+
+
+@pytest.mark.parametrize("rule", [*catalogue.PRIMARY, *catalogue.SECONDARY], ids=lambda rule: rule.id)
+def test_the_texts_of_a_rule_ask_only_for_what_it_gives(rule):
+    for part in ("finding", "advice"):
+        names = {
+            name
+            for _, name, _, _ in string.Formatter().parse(messages.template(f"diagnosis.{rule.id}.{part}"))
+            if name
+        }
+        assert names <= FILLED
+
+
+def test_every_key_that_the_code_names_exists():
+    missing = []
+    for path in PACKAGE.rglob("*.py"):
+        for key in NAMED.findall(path.read_text(encoding="utf-8")):
+            if "{" not in key and not messages.has(key):
+                missing.append(f"{path.name}: {key}")
+    assert not missing
+
+
+def every_text(node=None, path=""):
+    for key, value in (messages.catalogue() if node is None else node).items():
+        if isinstance(value, dict):
+            yield from every_text(value, f"{path}{key}.")
+        elif isinstance(value, str):
+            yield path + key, value
+
+
+def test_every_text_is_a_valid_template():
+    for key, value in every_text():
+        list(string.Formatter().parse(value))
+        assert value.count("`") % 2 == 0, key
+
+
+def test_french_spacing_spares_code():
+    assert messages._typeset("Cause : « x » ! `a : b`") == "Cause\u00a0: «\u00a0x\u00a0»\u00a0! `a : b`"
+
+
+def test_an_unknown_key_is_named():
+    with pytest.raises(KeyError, match=r"check\.nothing"):
+        messages.text("check.nothing")
+
+
+def test_numbers_are_french():
+    assert [messages.number(value) for value in (2, 2.5, 0.125)] == ["2", "2,5", "0,125"]
