@@ -1,0 +1,1 @@
+"""A whole class: collect copies, grade them, record the marks."""

@@ -1,0 +1,192 @@
+"""The one writer of the gradebook: put kept results into it with nbgrader's own converters, one copy after
+another.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from autograder import course as courses
+from autograder.batch.handin import TIMESTAMP, read_timestamp, timestamp_line
+from autograder.notebook.cells import CopyError, read_notebook
+from autograder.notebook.exam import Exam
+from autograder.notebook.nbconfig import configure, sync_gradebook, utc_naive
+from autograder.notebook.repair import repair, untouched
+from autograder.notebook.student import MAX_LABO, read_regular
+
+STAGED = Path(".autograder") / "copies"
+RESULTS = Path(".autograder") / "results"
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What the gradebook holds for one copy. `problem`: why it could not be recorded, else None.
+
+    `score` counts automatic and manual marks less the late penalty; `pending` are the cells to mark by hand.
+    """
+
+    student: str
+    assignment: str
+    problem: str | None = None
+    score: float = 0.0
+    max_score: float = 0.0
+    pending: tuple[str, ...] = ()
+    late_s: float = 0.0
+    penalty: float = 0.0
+
+
+def record(
+    course: courses.Course, copies: Iterable[tuple[str, str]], exams: dict[str, Exam],
+    progress: Progress = lambda done, total, what: None,
+) -> list[Recorded]:  # fmt: skip
+    """Record the kept results of `copies` (student, assignment), and write their feedback.
+
+    A copy that nbgrader refuses is named with its reason and never stops the others.
+    """
+    wanted = list(copies)
+    if not wanted:
+        return []
+    broken = _prepare_gradebook(course, {assignment for _, assignment in wanted}, exams)
+    recorded: list[Recorded] = []
+    with _nbgrader(course) as (api, said):
+        for done, (student, assignment) in enumerate(wanted):
+            progress(done, len(wanted), f"{student} {assignment}")
+            problem = broken.get(assignment)
+            if problem is None:
+                stage(course, exams[assignment], student)
+                problem = _convert(api, said, assignment, student)
+            recorded.append(_read(api, student, assignment, problem))
+        progress(len(wanted), len(wanted), "")
+    return recorded
+
+
+def _prepare_gradebook(
+    course: courses.Course, assignments: set[str], exams: dict[str, Exam]
+) -> dict[str, str]:
+    """Make the gradebook say what source/ says, where it does not; why not, by assignment."""
+    broken: dict[str, str] = {}
+    with (
+        _nbgrader(course) as (api, _),
+        api.gradebook as gradebook,
+    ):  # created once, before anything else opens it
+        stale = [name for name in sorted(assignments) if not in_step(gradebook, course, exams[name])]
+    for name in stale:
+        try:
+            sync_gradebook(course, [name])
+        except Exception as error:  # nbgrader's own refusals have no common class
+            broken[name] = f"{type(error).__name__}: {error}"
+    return broken
+
+
+def in_step(gradebook: Any, course: courses.Course, exam: Exam) -> bool:
+    """Whether the gradebook holds this very version of the assignment: cells, points, tests, due date."""
+    from nbgrader.api import MissingEntry
+
+    assignment = course.assignment(exam.assignment)
+    try:
+        if gradebook.find_assignment(exam.assignment).duedate != utc_naive(assignment.due):
+            return False
+        notebook = gradebook.find_notebook(exam.assignment, exam.assignment)
+    except MissingEntry:
+        return False
+    points = {cell.id: cell.points for cell in exam.frame.cells if cell.role in ("test", "written")}
+    tests = {cell.id: cell.source for cell in exam.frame.cells if cell.role in ("test", "locked")}
+    sources = {cell.name: cell.source for cell in notebook.source_cells}
+    return (
+        {cell.name: cell.max_score for cell in (*notebook.grade_cells, *notebook.task_cells)} == points
+        and set(sources) == set(exam.frame.graded)
+        and all(sources[name] == source for name, source in tests.items())
+    )
+
+
+@contextmanager
+def _nbgrader(course: courses.Course) -> Iterator[tuple[Any, list[str]]]:
+    """nbgrader's API on staged copies and kept results, and the list of what it logs."""
+    from nbgrader.apps import NbGraderAPI
+    from sqlalchemy.exc import SAWarning
+    from traitlets.config import Config
+
+    config: Any = Config()
+    configure(config, course)
+    config.CourseDirectory.submitted_directory = str(STAGED)
+    config.ExecuteApart.results = str(course.root / RESULTS)
+    said: list[str] = []
+
+    class Kept(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said.append(record.getMessage())
+
+    logger = logging.Logger("record")  # private: a class of thirty would fill the screen
+    logger.addHandler(Kept(logging.ERROR))
+    with warnings.catch_warnings():
+        # nbgrader's own way with SQLAlchemy; it says so for every submission.
+        warnings.filterwarnings("ignore", category=SAWarning)
+        yield NbGraderAPI(config=config, log=logger), said
+
+
+def stage(course: courses.Course, exam: Exam, student: str) -> Path:
+    """A copy that nbgrader reads without harm: the mended notebook (or the released one), declared files,
+    the time.
+
+    What cannot be read is recorded on the released notebook, so that it stands in the gradebook and in
+    formgrader as "to be looked at" instead of vanishing or counting 0.
+    """
+    folder = course.root / "submitted" / student / exam.assignment
+    target = course.root / STAGED / student / exam.assignment
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    try:
+        notebook = repair(read_notebook(folder / f"{exam.assignment}.ipynb"), exam.frame).notebook
+    except CopyError:
+        notebook = untouched(exam.frame)
+    content = nbformat.writes(notebook)
+    (target / f"{exam.assignment}.ipynb").write_text(content, encoding="utf-8", errors="replace")
+    for name in course.assignment(exam.assignment).files:
+        if (data := read_regular(folder / name, MAX_LABO)) is not None:
+            (target / name).write_bytes(data)
+    line = read_regular(folder / TIMESTAMP, 1000)
+    moment = read_timestamp(line.decode("utf-8", errors="replace")) if line else None
+    if moment is not None:
+        (target / TIMESTAMP).write_text(timestamp_line(moment), encoding="utf-8")
+    return target
+
+
+def _convert(api: Any, said: list[str], assignment: str, student: str) -> str | None:
+    """Record one copy and write its feedback; why not, when nbgrader refuses."""
+    for step in (api.autograde, api.generate_feedback):
+        said.clear()
+        done = step(assignment, student, force=True)
+        if not done["success"]:
+            tracebacks = [line for line in said if line.startswith("Traceback")]
+            whole = (tracebacks or said or [str(done.get("error"))])[-1]
+            return whole.strip().splitlines()[-1]
+    return None
+
+
+def _read(api: Any, student: str, assignment: str, problem: str | None) -> Recorded:
+    from nbgrader.api import MissingEntry
+
+    if problem is not None:
+        return Recorded(student, assignment, problem)
+    with api.gradebook as gradebook:
+        try:
+            submission = gradebook.find_submission(assignment, student)
+        except MissingEntry:
+            return Recorded(student, assignment, "no such submission in the gradebook")
+        grades = [grade for notebook in submission.notebooks for grade in notebook.grades]
+        penalty = submission.late_submission_penalty or 0.0
+        return Recorded(
+            student, assignment, None, round(submission.score - penalty, 6), submission.max_score,
+            tuple(sorted(grade.name for grade in grades if grade.needs_manual_grade)),
+            submission.total_seconds_late, penalty,
+        )  # fmt: skip

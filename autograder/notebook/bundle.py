@@ -1,0 +1,173 @@
+"""What students get, in one zip: the release, course.yaml, the package as a wheel, a page to start from."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from datetime import datetime
+from importlib import resources
+from pathlib import Path
+from string import Template
+
+from autograder.course import Course
+from autograder.course_model import FILE_NAME
+from autograder.notebook.generate import RELEASE
+from autograder.notebook.leaks import scan
+
+README_NAME = "LISEZMOI.md"
+EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date that a zip can hold: the same bytes whenever it is made
+# What a wheel is built from. Neither source/, nor the course key, nor the tests.
+BUILT_FROM = ("pyproject.toml", "README.md", "LICENSE")
+PACKAGE = "autograder"
+OLDEST_SETUPTOOLS = 77  # as pyproject.toml asks
+
+_DAYS = ("lundi", "mardi", "mercredi", "jeudi", "vendredi", "samedi", "dimanche")
+_MONTHS = (
+    "janvier", "février", "mars", "avril", "mai", "juin",
+    "juillet", "août", "septembre", "octobre", "novembre", "décembre",
+)  # fmt: skip
+
+
+class BundleError(RuntimeError):
+    """The bundle cannot be made: the message says what is missing, and what to do."""
+
+
+def bundle(course: Course, out: Path) -> list[str]:
+    """Write the zip `out` with everything a student needs; give the names in it.
+
+    The same course, package and Python tools give the same bytes. BundleError when the release of an
+    assignment is missing or would give an answer away.
+    """
+    release = course.root / RELEASE
+    content: dict[str, bytes] = {FILE_NAME: course.path.read_bytes()}
+    for one in course.assignments:
+        folder = release / one.id
+        if not (folder / one.notebook).is_file():
+            raise BundleError(f"{folder / one.notebook} is missing: run `autograder release {one.id}` first")
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            content[path.relative_to(release).as_posix()] = path.read_bytes()
+    if leaks := scan(course, release):
+        raise BundleError("release/ gives answers away:\n" + "\n".join(map(str, leaks)))
+    with tempfile.TemporaryDirectory() as folder_name:
+        wheel = build_wheel(course.root, Path(folder_name))
+        content[wheel.name] = wheel.read_bytes()
+    content[README_NAME] = readme(course, wheel.name).encode()
+    _write_zip(out, content)
+    return sorted(content)
+
+
+def _write_zip(out: Path, content: dict[str, bytes]) -> None:
+    draft = out.with_name(out.name + ".part")
+    try:
+        with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name in sorted(content):
+                entry = zipfile.ZipInfo(name, EPOCH)
+                entry.compress_type = zipfile.ZIP_DEFLATED
+                entry.create_system = 3  # the same header on every system
+                entry.external_attr = 0o644 << 16
+                archive.writestr(entry, content[name])
+        os.replace(draft, out)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def build_wheel(root: Path, out: Path) -> Path:
+    """Build the package's wheel from `root` into folder `out`, from a copy of what it needs and no more."""
+    missing = [name for name in (*BUILT_FROM, PACKAGE) if not (root / name).exists()]
+    if missing:
+        what = ", ".join(missing)
+        raise BundleError(f"{root} lacks {what}: the wheel is built from a full checkout of the course")
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder) / "tree"
+        tree.mkdir()
+        for name in BUILT_FROM:
+            shutil.copyfile(root / name, tree / name)
+        ignored = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
+        shutil.copytree(root / PACKAGE, tree / PACKAGE, ignore=ignored, copy_function=shutil.copyfile)
+        for path in tree.rglob("*"):
+            path.chmod(0o755 if path.is_dir() else 0o644)  # a wheel keeps modes, and umasks differ
+        command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
+        if _setuptools_is_here():
+            command.append("--no-build-isolation")  # nothing to download
+        done = subprocess.run(
+            [*command, "--wheel-dir", str(out), str(tree)],
+            env={**os.environ, "SOURCE_DATE_EPOCH": "315532800", "PYTHONHASHSEED": "0"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+        )
+    wheels = list(out.glob("*.whl"))
+    if done.returncode or len(wheels) != 1:
+        tail = "\n".join((done.stderr or done.stdout).strip().splitlines()[-8:])
+        raise BundleError(f"the wheel was not built:\n{tail}")
+    return wheels[0]
+
+
+def _setuptools_is_here() -> bool:
+    try:
+        return int(importlib.metadata.version("setuptools").split(".")[0]) >= OLDEST_SETUPTOOLS
+    except (importlib.metadata.PackageNotFoundError, ValueError):
+        return False
+
+
+def readme(course: Course, wheel: str) -> str:
+    """The students' first page, in French, from the template and course.yaml."""
+    template = resources.files("autograder.notebook") / "templates" / README_NAME
+    session = course.session
+    rows = [
+        f"| `{one.id}` | {one.title} | {french_moment(one.due)} | {one.points.total} |"
+        for one in course.assignments
+    ]
+    modes = " et en ".join(session.modes) + (", places limitées" if session.limited_places else "")
+    return Template(template.read_text(encoding="utf-8")).substitute(
+        course_title=course.course.title,
+        session_title=session.title,
+        session_date=french_span(session.start, session.end),
+        session_place=f"{session.organisation}, campus {session.campus}, {session.building}, {session.room}",
+        session_modes=f"En {modes}",
+        teacher=session.teacher,
+        prerequisites=" ; ".join(course.course.prerequisites) or "aucun prérequis",
+        hours=course.course.hours,
+        assignments="\n".join(rows),
+        python=_python(),
+        wheel=wheel,
+        first=course.assignments[0].id,
+        nproc=course.launch.nproc,
+    )
+
+
+def _python() -> str:
+    """The oldest Python that the package installs on, as its own metadata says."""
+    asked = str(importlib.metadata.metadata(PACKAGE)["Requires-Python"])
+    found = re.search(r"\d+\.\d+", asked)
+    return found.group(0) if found else f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def french_day(moment: datetime) -> str:
+    """jeudi 1er janvier 1970"""
+    day = "1er" if moment.day == 1 else str(moment.day)
+    return f"{_DAYS[moment.weekday()]} {day} {_MONTHS[moment.month - 1]} {moment.year}"
+
+
+def french_hour(moment: datetime) -> str:
+    """13 h, 9 h 05"""
+    return f"{moment.hour} h" + (f" {moment.minute:02}" if moment.minute else "")
+
+
+def french_moment(moment: datetime) -> str:
+    """jeudi 1er janvier 1970 à 13 h"""
+    return f"{french_day(moment)} à {french_hour(moment)}"
+
+
+def french_span(start: datetime, end: datetime) -> str:
+    """le jeudi 1er janvier 1970, de 13 h à 17 h"""
+    if start.date() == end.date():
+        return f"le {french_day(start)}, de {french_hour(start)} à {french_hour(end)}"
+    return f"du {french_moment(start)} au {french_moment(end)}"

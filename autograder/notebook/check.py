@@ -1,0 +1,63 @@
+"""`autograder check` and, in a notebook, `from autograder import check`: an assignment's tests on what is
+here.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+from pathlib import Path
+
+from autograder import course as courses
+from autograder.messages import text
+from autograder.notebook.apart import TOKEN
+from autograder.notebook.cells import LABO, CopyError
+from autograder.notebook.examine import examine, examine_notebook, examine_script, nearest_notebook
+from autograder.notebook.result import CopyResult
+
+
+def check(assignment: str, path: str | Path = ".") -> CopyResult:
+    """Run the tests of `assignment` on `path`: a labo.py, a notebook, or a folder that holds one or both.
+
+    Hidden tests run too where source/ is at hand. In a notebook the report is displayed; elsewhere nothing is
+    printed. Raises CopyError (nothing usable at `path`) or CourseError (no such assignment).
+    """
+    if os.environ.get(TOKEN):
+        # A cell of the notebook that is being checked calls the check: it would check itself for ever.
+        cause = text("grading.check-inside")
+        print(cause)
+        return CopyResult(assignment, graded=False, cause=cause)
+    result = _result(assignment, Path(path))
+    if hasattr(builtins, "get_ipython") or _in_notebook():
+        from autograder.report.table import print_copy
+
+        print_copy(result)
+    return result
+
+
+def _result(assignment: str, path: Path) -> CopyResult:
+    root = courses.find_root(path.resolve()) or courses.find_root()
+    course = courses.load(root) if root is not None else None
+    if course is not None:
+        course.assignment(assignment)
+    if path.suffix == ".py":
+        return examine_script(path, assignment, course)
+    if path.is_file():
+        return examine_notebook(path, assignment, course)
+    if not path.is_dir():
+        raise CopyError(text("grading.unreadable", name=path.name, detail="absent"))
+    notebook = path / f"{assignment}.ipynb"
+    if notebook.is_file():
+        return examine_notebook(notebook, assignment, course)
+    if (near := nearest_notebook(path, assignment)) is not None and not (path / LABO).is_file():
+        raise CopyError(text("grading.wrong-name", name=near, expected=notebook.name))
+    if (path / LABO).is_file():
+        return examine_script(path / LABO, assignment, course)
+    return examine(path, assignment, course)
+
+
+def _in_notebook() -> bool:
+    """Whether IPython runs us, without importing it where it does not."""
+    ipython = sys.modules.get("IPython")
+    return ipython is not None and ipython.get_ipython() is not None

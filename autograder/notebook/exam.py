@@ -1,0 +1,125 @@
+"""What grading an assignment needs, read once for a whole class, and what a mark depends on."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.metadata
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+
+import autograder
+from autograder import course as courses
+from autograder.messages import text
+from autograder.notebook.cells import CopyError, read_notebook
+from autograder.notebook.repair import Skeleton, skeleton
+from autograder.notebook.result import CopyResult, copy_sha256
+from autograder.notebook.testcells import Trusted
+
+
+@dataclass(frozen=True)
+class Exam:
+    """What grading an assignment needs: its notebook with all tests, its data files, and what tests may
+    know.
+    """
+
+    assignment: str
+    frame: Skeleton
+    data: tuple[Path, ...]
+    trusted: Trusted
+    tests_sha256: str
+    with_solution: bool  # the notebook is the source: its answers and hidden tests are there
+    sandbox: bool = False
+
+
+def prepare(
+    assignment: str | courses.Assignment, course: courses.Course | None, *, own: Path | None = None,
+    sandbox: bool = False, runs: Path | None = None,
+) -> Exam:  # fmt: skip
+    """Read the assignment once for a whole class.
+
+    Test cells come from source/<assignment>/ where it is, else release/<assignment>/, else from the
+    notebook `own` (a student's machine). CopyError when there are none anywhere.
+    """
+    assignment = name_of(assignment)
+    root = course.root if course is not None else None
+    names = f"{assignment}/{assignment}.ipynb"
+    source = root / "source" / names if root else None
+    released = root / "release" / names if root else None
+    places = [path for path in (source, released, own) if path is not None and path.is_file()]
+    if not places:
+        raise CopyError(text("grading.no-tests", assignment=assignment))
+    notebook = read_notebook(places[0])
+    release = read_notebook(released) if released is not None and released.is_file() else None
+    declared = course.assignment(assignment).data if course is not None and places[0] != own else []
+    data = tuple(path for name in declared if (path := places[0].parent / name).is_file())
+    limit = course.launch.copy_limit_s if course is not None else 600.0
+    key = _key_file(root)
+    kept_runs = Path(os.environ["AUTOGRADER_RUNS"]) if os.environ.get("AUTOGRADER_RUNS") else runs
+    digest = hashlib.sha256(places[0].read_bytes())
+    for path in data:
+        digest.update(path.name.encode() + path.read_bytes())
+    return Exam(
+        assignment, skeleton(notebook, release), data, Trusted(root, key, kept_runs, limit),
+        digest.hexdigest(), places[0] == source, sandbox,
+    )  # fmt: skip
+
+
+def name_of(assignment: str | courses.Assignment) -> str:
+    return assignment if isinstance(assignment, str) else assignment.id
+
+
+def _key_file(root: Path | None) -> Path | None:
+    """The course key's file on a grader's machine, made on first use; None where there is no source/."""
+    if os.environ.get("AUTOGRADER_KEY_FILE"):
+        return Path(os.environ["AUTOGRADER_KEY_FILE"])
+    if root is None or not (root / "source").is_dir():
+        return None
+    courses.course_key(root)
+    return root / courses.KEY_FILE
+
+
+def versions(exam: Exam) -> dict[str, str]:
+    """What a mark depends on besides the copy."""
+    try:
+        torch = importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        torch = "absent"
+    mine = {
+        "autograder": f"{autograder.__version__}+{_code()}",
+        "python": platform.python_version(),
+        "torch": torch,
+    }
+    return mine | {"tests": exam.tests_sha256}
+
+
+@functools.cache
+def _code() -> str:
+    """This package's own text: a mark that another version of a rule gave is not this one's."""
+    digest = hashlib.sha256()
+    package = Path(autograder.__file__).parent
+    for path in sorted(package.rglob("*.py")):
+        digest.update(path.relative_to(package).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def fingerprint(exam: Exam) -> str:
+    """Which key the hidden tests drew with; "public" on a student's machine."""
+    if exam.trusted.key_file is None:
+        return "public"
+    return courses.key_fingerprint(exam.trusted.key_file.read_bytes())
+
+
+def still_good(result: CopyResult | None, exam: Exam, folder: Path) -> bool:
+    """Whether a kept result is that of this very copy, tests, versions and key: grading again would say the
+    same.
+    """
+    return (
+        result is not None
+        and result.graded
+        and result.versions == versions(exam)
+        and result.key_fingerprint == fingerprint(exam)
+        and result.copy_sha256 == copy_sha256(folder)
+    )

@@ -1,0 +1,224 @@
+"""Grade one copy, without any database: read it, mend it, run it, run the tests, and say what was found."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from nbformat import NotebookNode
+
+from autograder import course as courses
+from autograder.messages import text
+from autograder.notebook.cells import (
+    LABO,
+    CopyError,
+    labo_body,
+    needed_names,
+    read_notebook,
+    same_code,
+    writes_labo,
+)
+from autograder.notebook.exam import Exam, fingerprint, name_of, prepare, versions
+from autograder.notebook.repair import Repaired, Skeleton, repair
+from autograder.notebook.result import CopyResult, TestResult, copy_sha256
+from autograder.notebook.student import MAX_LABO, StudentRun, read_regular, run_student
+from autograder.notebook.testcells import Answers, Outcome, run_tests
+
+STUDENT_LIMIT_S = 120.0  # a student's own cells; launches of labo.py have their own limit
+
+
+def examine(
+    copy_dir: Path, assignment: str | courses.Assignment, course: courses.Course | None, *,
+    student: str | None = None, sandbox: bool = False, exam: Exam | None = None,
+) -> CopyResult:  # fmt: skip
+    """The result of the copy in `copy_dir`. Whatever the student wrote, a result comes back, never an
+    exception.
+    """
+    started = time.monotonic()
+    folder, assignment = Path(copy_dir).resolve(), name_of(assignment)
+    exam = exam or prepare(assignment, course, sandbox=sandbox)
+    path = folder / f"{assignment}.ipynb"
+    try:
+        if path.is_file():
+            result = _notebook(exam, read_notebook(path), folder)
+        elif (near := nearest_notebook(folder, assignment)) is not None:
+            result = not_graded(exam, text("grading.wrong-name", name=near, expected=path.name))
+        elif (labo := read_regular(folder / LABO, MAX_LABO)) is not None:
+            result = _script(exam, labo)
+        else:
+            result = not_graded(exam, text("grading.no-notebook", expected=path.name))
+    except CopyError as error:
+        result = not_graded(exam, str(error))
+    return _sign(result, exam, student, copy_sha256(folder), started)
+
+
+def examine_notebook(path: Path, assignment: str, course: courses.Course | None) -> CopyResult:
+    """As `examine`, for a notebook of any name and the files beside it. CopyError when it cannot be read."""
+    started = time.monotonic()
+    notebook = read_notebook(path)
+    exam = prepare(assignment, course, own=path)
+    result = _notebook(exam, notebook, path.resolve().parent)
+    return _sign(result, exam, None, hashlib.sha256(path.read_bytes()).hexdigest(), started)
+
+
+def examine_script(path: Path, assignment: str, course: courses.Course | None) -> CopyResult:
+    """Only the tests that need nothing but labo.py; those of answers are skipped and leave `max_score`."""
+    started = time.monotonic()
+    labo = read_regular(path, MAX_LABO)
+    if labo is None:
+        raise CopyError(text("grading.labo-unreadable", name=path.name, ko=MAX_LABO // 1000))
+    beside = path.resolve().parent / f"{assignment}.ipynb"
+    exam = prepare(assignment, course, own=beside)
+    return _sign(_script(exam, labo), exam, None, hashlib.sha256(labo).hexdigest(), started)
+
+
+def nearest_notebook(folder: Path, assignment: str) -> str | None:
+    """The notebook that was probably meant, when the expected one is not there."""
+    found = sorted(path.name for path in folder.glob("*.ipynb") if path.is_file()) if folder.is_dir() else []
+    return next(iter(difflib.get_close_matches(f"{assignment}.ipynb", found, n=1, cutoff=0.0)), None)
+
+
+def not_graded(exam: Exam, cause: str) -> CopyResult:
+    """Every test left without a mark, for one cause."""
+    tests = tuple(
+        TestResult(cell.id, "not_graded", 0.0, cell.points, cause)
+        for cell in exam.frame.cells
+        if cell.role == "test"
+    )
+    cells = {test.id: [_error("NotGraded", cause)] for test in tests}
+    top = sum(test.max_points for test in tests)
+    return CopyResult(
+        exam.assignment, graded=False, cause=cause, max_score=top, tests=tests, cells=cells, notebook=False
+    )
+
+
+# ------------------------------------------------------------------------------------------ two kinds
+
+
+def _notebook(exam: Exam, submitted: NotebookNode, folder: Path) -> CopyResult:
+    mended = repair(submitted, exam.frame)
+    skip, flags, remarks = _which_labo(exam.frame, mended, folder)
+    tests = [cell for cell in exam.frame.cells if cell.role == "test"]
+    names = _answer_names(exam)
+    limit = min(STUDENT_LIMIT_S, exam.trusted.limit_s)
+    ran = run_student(mended.notebook, mended.roles, names, folder, exam.data, limit, skip)
+    left = replace(exam.trusted, limit_s=max(1.0, exam.trusted.limit_s - ran.duration_s))
+    answers = Answers(ran.values, ran.absent, stopped=ran.stopped)
+    labo = _labo_of_stopped(exam.frame, mended, ran) if ran.stopped and not skip else ran.labo
+    outcomes = run_tests(exam.frame.cells, answers, labo, exam.data, left, exam.with_solution)
+    cells = _not_run_notes(mended) | dict(ran.cells)
+    for ident in skip:
+        cells[ident] = _note(text("grading.labo-file-counts"))
+    cells |= {
+        outcome.id: outputs(outcome, cell.points) for outcome, cell in zip(outcomes, tests, strict=True)
+    }
+    remarks = (*mended.remarks, *remarks, *([ran.stopped] if ran.stopped else []))
+    return _assemble(exam, outcomes, cells, flags, remarks, ran)
+
+
+def _note(content: str) -> list[dict[str, Any]]:
+    return [{"output_type": "stream", "name": "stdout", "text": content + "\n"}]
+
+
+def _not_run_notes(mended: Repaired) -> dict[str, list[dict[str, Any]]]:
+    """What to show under the cells that are not run when grading."""
+    keys = {"show": "grading.launch-not-rerun", "copy": "grading.copied-not-run"}
+    code = {node.id for node in mended.notebook.cells if node.cell_type == "code"}
+    return {id: _note(text(keys[role])) for id, role in mended.roles.items() if role in keys and id in code}
+
+
+def _labo_of_stopped(frame: Skeleton, mended: Repaired, ran: StudentRun) -> bytes | None:
+    """labo.py of a copy whose cells did not come to their end: what its cell says, if it was not reached."""
+    ident = next((cell.id for cell in frame.cells if cell.role == "labo"), None)
+    node = next((node for node in mended.notebook.cells if node.id == ident), None)
+    if node is None or ident in ran.cells or not writes_labo(node.source):
+        return ran.labo
+    return labo_body(node.source).encode("utf-8", errors="replace")
+
+
+def _script(exam: Exam, labo: bytes) -> CopyResult:
+    outcomes = run_tests(
+        exam.frame.cells, Answers(handed_in=False), labo, exam.data, exam.trusted, exam.with_solution
+    )
+    cells = {outcome.id: outputs(outcome, outcome.max_points) for outcome in outcomes}
+    return replace(_assemble(exam, outcomes, cells, (), (), None), notebook=False)
+
+
+def _answer_names(exam: Exam) -> list[str]:
+    return sorted({name for needs in needed_names(list(exam.frame.cells)).values() for name in needs})
+
+
+def _which_labo(
+    frame: Skeleton, mended: Repaired, folder: Path
+) -> tuple[list[str], tuple[str, ...], tuple[str, ...]]:
+    """The cells not to run because the file counts, with flags and remarks.
+
+    The cell counts when the student changed it; the file counts when only the file was changed.
+    """
+    cell = next((cell for cell in frame.cells if cell.role == "labo"), None)
+    data = read_regular(folder / LABO, MAX_LABO)
+    if cell is None or data is None:
+        return [], (), ()
+    file, released = data.decode("utf-8", errors="replace"), labo_body(frame.released[cell.id])
+    node = next(node for node in mended.notebook.cells if node.id == cell.id)
+    written = labo_body(node.source)
+    if same_code(file, released) or same_code(file, written):
+        return [], (), ()
+    if same_code(written, released):
+        return [cell.id], (), (text("grading.labo-file-counts"),)
+    return [], ("labo-differs",), (text("grading.labo-differs"),)
+
+
+def outputs(outcome: Outcome, points: float) -> list[dict[str, Any]]:
+    """A test cell's outputs as nbgrader reads them: a number is the mark, an error is 0, NotGraded has no
+    mark.
+    """
+    shown: list[dict[str, Any]] = []
+    if outcome.stdout:
+        shown.append({"output_type": "stream", "name": "stdout", "text": outcome.stdout})
+    if outcome.status in ("not_graded", "skipped"):
+        return [*shown, _error("NotGraded", outcome.report or outcome.message)]
+    if outcome.status == "failed":
+        whole = outcome.report or "\n".join(part for part in (outcome.message, outcome.advice) if part)
+        return [*shown, _error("TestFailed", whole)]
+    mark = {"text/plain": repr(float(outcome.points))}
+    return [*shown, {"output_type": "execute_result", "data": mark, "metadata": {}, "execution_count": None}]
+
+
+def _error(name: str, message: str) -> dict[str, Any]:
+    first = message.strip().splitlines()[0] if message.strip() else name
+    return {
+        "output_type": "error",
+        "ename": name,
+        "evalue": first,
+        "traceback": message.splitlines() or [name],
+    }
+
+
+def _assemble(
+    exam: Exam, outcomes: list[Outcome], cells: Mapping[str, list[dict[str, Any]]], flags: Iterable[str],
+    remarks: Iterable[str], ran: StudentRun | None,
+) -> CopyResult:  # fmt: skip
+    tests = tuple(TestResult(o.id, o.status, o.points, o.max_points, o.message, o.advice) for o in outcomes)
+    causes = [outcome for outcome in outcomes if outcome.status == "not_graded"]
+    every = dict.fromkeys([*flags, *(flag for outcome in outcomes for flag in outcome.flags)])
+    diagnosis = next((outcome.diagnosis for outcome in outcomes if outcome.diagnosis), None)
+    return CopyResult(
+        exam.assignment, graded=not causes, cause=causes[0].message if causes else None,
+        score=round(sum(outcome.points for outcome in outcomes), 6),
+        max_score=sum(outcome.max_points for outcome in outcomes if outcome.status != "skipped"),
+        tests=tests, flags=tuple(every), remarks=tuple(remarks), diagnosis=diagnosis, cells=dict(cells),
+        details=tuple(outcome.cause for outcome in causes if outcome.cause),
+    )  # fmt: skip
+
+
+def _sign(result: CopyResult, exam: Exam, student: str | None, digest: str, started: float) -> CopyResult:
+    return replace(
+        result, student=student, versions=versions(exam), key_fingerprint=fingerprint(exam),
+        sandbox=exam.sandbox, copy_sha256=digest, duration_s=round(time.monotonic() - started, 3),
+    )  # fmt: skip

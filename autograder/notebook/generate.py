@@ -1,0 +1,102 @@
+"""From source/ to what students get: nbgrader's own conversion, the same bytes on every run and machine."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from autograder.course import Assignment, Course
+from autograder.notebook.tidy import tidied
+
+SOURCE = "source"
+RELEASE = "release"
+
+
+class GenerateError(RuntimeError):
+    """nbgrader could not make the release of an assignment: the message says which, and why."""
+
+
+class _Kept(logging.Handler):
+    """Keeps nbgrader's errors, which it logs instead of raising them."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.said: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.said.append(record.getMessage())
+
+
+def source_folder(course: Course, name: str) -> Path:
+    """Where the instructor writes this assignment."""
+    return course.root / SOURCE / name
+
+
+def declared_files(one: Assignment) -> list[str]:
+    """All that source/<assignment>/ may hold."""
+    return [one.notebook, *one.data]
+
+
+def generate(course: Course, name: str, out: Path, db_url: str | None = None) -> list[Path]:
+    """Write the release of assignment `name` into folder `out`/<name>; give the files written.
+
+    Only declared files are taken from source/. With `db_url`, the assignment's cells are also saved in that
+    gradebook, as `nbgrader generate_assignment` does.
+    """
+    one = course.assignment(name)
+    missing = [file for file in declared_files(one) if not (source_folder(course, name) / file).is_file()]
+    if missing:
+        raise GenerateError(f"{name}: {source_folder(course, name)} lacks {', '.join(missing)}")
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder).resolve()
+        given = work / SOURCE / name
+        given.mkdir(parents=True)
+        for file in declared_files(one):
+            shutil.copyfile(source_folder(course, name) / file, given / file)
+        _convert(course, name, work, db_url)
+        made = work / RELEASE / name
+        target = out / name
+        shutil.rmtree(target, ignore_errors=True)
+        target.mkdir(parents=True)
+        for file in declared_files(one):
+            data = (made / file).read_bytes()
+            (target / file).write_bytes(tidied(data) if file.endswith(".ipynb") else data)
+    return [target / file for file in declared_files(one)]
+
+
+def _convert(course: Course, name: str, work: Path, db_url: str | None) -> None:
+    from nbgrader.converters import GenerateAssignment
+    from nbgrader.converters.base import NbGraderException
+    from nbgrader.coursedir import CourseDirectory
+    from traitlets.config import Config
+
+    from autograder.notebook.nbconfig import configure
+
+    config: Any = Config()
+    configure(config, course)
+    config.CourseDirectory.root = str(work)
+    config.CourseDirectory.db_url = db_url or "sqlite://"
+    config.CourseDirectory.assignment_id = name
+    # The folder holds declared files only, and no course.yaml to check them against.
+    left_out = {"DeclaredFilesOnly"} | (set() if db_url else {"SaveCells"})
+    steps = config.GenerateAssignment.preprocessors
+    config.GenerateAssignment.preprocessors = [step for step in steps if step.split(".")[-1] not in left_out]
+    config.GenerateAssignment.no_database = db_url is None
+
+    logger = logging.Logger("generate")  # private: nothing reaches the console or another handler
+    kept = _Kept()
+    logger.addHandler(kept)
+    courses = CourseDirectory(config=config, log=logger)
+    try:
+        GenerateAssignment(coursedir=courses, config=config, log=logger).start()
+    except NbGraderException as error:
+        raise GenerateError(f"{name}: {_reason(kept.said) or error}") from None
+
+
+def _reason(said: list[str]) -> str:
+    """The last line of the last traceback that nbgrader logged: what really went wrong."""
+    tracebacks = [text for text in said if text.startswith("Traceback")]
+    return tracebacks[-1].strip().splitlines()[-1] if tracebacks else ""

@@ -1,0 +1,127 @@
+"""What grading one copy gave: plain, frozen data, written and read as JSON. No database is needed to make
+it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+SCHEMA = 1
+_NOT_THE_COPY = {".ipynb_checkpoints", "__pycache__", ".git", "timestamp.txt"}
+
+
+@dataclass(frozen=True)
+class TestResult:
+    """One test cell: status is passed, partial, failed, skipped or not_graded."""
+
+    __test__ = False
+
+    id: str
+    status: str
+    points: float
+    max_points: float
+    message: str = ""
+    advice: str = ""
+
+
+@dataclass(frozen=True)
+class CopyResult:
+    """One copy's marks from its test cells, in points; written answers are not in `max_score`.
+
+    `graded` False: nothing may be read as a zero; `cause` says why, in French. `cells` are the outputs to
+    show, by cell id (the grade_id where there is one). `notebook` False: no notebook could be read, only
+    labo.py, or nothing.
+    """
+
+    assignment: str
+    student: str | None = None
+    graded: bool = True
+    cause: str | None = None
+    score: float = 0.0
+    max_score: float = 0.0
+    tests: tuple[TestResult, ...] = ()
+    flags: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    diagnosis: dict[str, Any] | None = None
+    cells: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    key_fingerprint: str = "public"
+    sandbox: bool = False
+    copy_sha256: str = ""
+    notebook: bool = True
+    details: tuple[str, ...] = ()  # for the grader: what went wrong in a test cell, never shown to a student
+    duration_s: float = 0.0
+    schema: int = SCHEMA
+
+    @property
+    def passed(self) -> bool:
+        """Every test that was run gave all its points."""
+        return self.graded and all(test.status in ("passed", "skipped") for test in self.tests)
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self), ensure_ascii=False, indent=1, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, content: str) -> CopyResult:
+        data = json.loads(content)
+        data["tests"] = tuple(TestResult(**test) for test in data["tests"])
+        for key in ("flags", "remarks", "details"):
+            data[key] = tuple(data[key])
+        return cls(**data)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What IPython shows, and a notebook stores: the head line, not the outputs of a whole copy."""
+        from autograder.report.table import copy_head
+
+        printer.text(copy_head(self))
+
+    def _repr_markdown_(self) -> str:
+        """What a notebook shows for this result."""
+        from autograder.report.table import copy_markdown
+
+        return copy_markdown(self)
+
+
+def copy_sha256(folder: Path) -> str:
+    """The content of a submission: names and bytes of its regular files, without its timestamp and caches."""
+    digest = hashlib.sha256()
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name not in _NOT_THE_COPY)
+        for name in sorted(files):
+            path = Path(place, name)
+            if name in _NOT_THE_COPY or path.is_symlink() or not path.is_file():
+                continue
+            digest.update(path.relative_to(folder).as_posix().encode("utf-8", "surrogateescape") + b"\0")
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+def result_path(root: Path, assignment: str, student: str) -> Path:
+    """Where the result of a copy is kept."""
+    return root / ".autograder" / "results" / assignment / f"{student}.json"
+
+
+def keep(result: CopyResult, path: Path) -> None:
+    """Write `result` at `path`, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, draft = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    with os.fdopen(handle, "w", encoding="utf-8", errors="surrogatepass") as file:
+        file.write(result.to_json())
+    os.replace(draft, path)
+
+
+def kept(path: Path) -> CopyResult | None:
+    """The result kept at `path`, or None when there is none that this version can read."""
+    try:
+        result = CopyResult.from_json(path.read_text(encoding="utf-8", errors="surrogatepass"))
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return result if result.schema == SCHEMA else None

@@ -1,0 +1,206 @@
+"""A Run and a check as a student reads them in a terminal: French, one block per rank, then cause and advice.
+
+Text in, text out: nothing is printed here, and whatever a rank wrote is shown without the control characters
+that could repaint the terminal.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from autograder.launch.run import RankLog, Run
+from autograder.messages import has, number, plural, template, text
+
+MAX_LINES = 60  # of one rank's stream: the first and last half are shown
+
+# ANSI sequences (CSI, OSC, two-character), then every control character but tab and newline, then the
+# Unicode marks that reorder text on screen.
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_MARKS = {"passed": "✔", "partial": "◐", "failed": "✘", "skipped": "–", "not_graded": "?"}
+
+
+def clean(raw: str) -> str:
+    """`raw` as plain text: progress bars keep their last state, colours and cursor moves go."""
+    raw = _ANSI.sub("", raw).replace("\r\n", "\n")
+    lines = [
+        line.rsplit("\r", 1)[-1] if line.rstrip("\r") else ""
+        for line in (line.rstrip("\r") for line in raw.split("\n"))
+    ]
+    return _CONTROL.sub("�", "\n".join(lines))
+
+
+def view(run: Run, diagnosis: Any | None) -> str:
+    """The whole launch: command, each rank's output as one block, then what is wrong and what to try."""
+    lines = [text("run_view.command", command=run.command), ""]
+    if run.per_rank and run.ranks:
+        for log in run.ranks:
+            lines += [*_block(_rank_title(log), log.stdout, log.stderr, log.truncated), ""]
+    else:
+        lines += [*_block(text("run_view.merged"), run.stdout, run.stderr, run.output_limited), ""]
+    if not run.ranks and run.launcher_stderr and not (run.stdout or run.stderr):
+        lines += [*_block(text("run_view.launcher"), "", run.launcher_stderr, False), ""]
+    lines += [_end(run), "", *conclusion(run, diagnosis)]
+    return "\n".join(lines)
+
+
+def conclusion(run: Run, diagnosis: Any | None) -> list[str]:
+    """What the launch shows: the machine's fault, a diagnosis with its place and advice, or nothing wrong."""
+    if run.infra:
+        return [*_wrapped("", text("run_view.infra", infra=run.infra))]
+    if diagnosis is None:
+        return [text("run_view.nothing-wrong")]
+    return diagnosis_lines(
+        {
+            "rank": diagnosis.rank,
+            "line": diagnosis.line,
+            "message": diagnosis.message,
+            "advice": diagnosis.advice,
+        },
+        run.source,
+    )
+
+
+def diagnosis_lines(diagnosis: Mapping[str, Any], source: str = "") -> list[str]:
+    """Cause, then advice; where it stands and the line of `source` are added when the cause omits them."""
+    message = clean(str(diagnosis["message"]))
+    line = diagnosis.get("line")
+    script = source.splitlines()
+    quoted = clean(script[line - 1]).strip() if line and 0 < line <= len(script) else ""
+    where = unsaid_place(diagnosis)
+    label = f"{text('run_view.cause')} ({where})" if where else text("run_view.cause")
+    lines = list(_wrapped(f"{label}\u00a0: ", message))
+    if quoted and quoted not in message:
+        lines.append(f"    {line} | {quoted}")
+    if diagnosis.get("advice"):
+        lines += _wrapped(f"{text('run_view.advice')}\u00a0: ", clean(str(diagnosis["advice"])))
+    return lines
+
+
+def check_view(result: Mapping[str, Any], remarks: Sequence[str] = ()) -> str:
+    """A check's JSON as text: each test with what was found and what to try, then the score."""
+    lines: list[str] = []
+    for test in result["tests"]:
+        status = str(test["status"])
+        # Skipped without a word: all its tests are hidden ones, which a student's machine does not have.
+        hidden = status == "skipped" and not test.get("message")
+        label = text("check_view.hidden" if hidden else f"check_view.{status}")
+        points = (
+            ""
+            if status in ("skipped", "not_graded")
+            else (f" ({number(test['points'])}/{number(test['max_points'])})")
+        )
+        lines.append(f"{_MARKS.get(status, '·')} {test['id']}\u00a0: {label}{points}")
+        # A passed test's message would only repeat that it passed.
+        if status != "passed":
+            for part in (test.get("message"), test.get("advice")):
+                for line in clean(str(part or "")).strip().splitlines():
+                    lines += _wrapped("    ", line, "    ")
+    lines.append("")
+    lines += [text("check_view.remark", remark=remark) for remark in (*remarks, *_flags(result))]
+    diagnosis = result.get("diagnosis")
+    shown = "\n".join(lines)
+    if diagnosis and str(diagnosis["message"]).strip() not in shown.replace("\n    ", " "):
+        lines += [*diagnosis_lines(diagnosis), ""]
+    lines += _score(result)
+    return "\n".join(lines)
+
+
+def _flags(result: Mapping[str, Any]) -> Iterator[str]:
+    """A flag in words where the catalogue has them: the diagnosis of that name."""
+    for flag in result.get("flags", ()):
+        key = f"diagnosis.{flag}.finding"
+        yield clean(template(key)) if has(key) and "{" not in template(key) else str(flag)
+
+
+def _score(result: Mapping[str, Any]) -> Iterator[str]:
+    name = result["assignment"]
+    if not result["graded"]:
+        yield from _wrapped("", text("check_view.not-graded", assignment=name, cause=result["cause"]))
+        return
+    score, most = number(result["score"]), number(result["max_score"])
+    yield text("check_view.score", assignment=name, score=score, max_score=most)
+    hidden = [test for test in result["tests"] if test["status"] == "skipped" and not test.get("message")]
+    if hidden:
+        points = number(sum(test["max_points"] for test in hidden))
+        yield text("check_view.hidden-count", count=len(hidden), s=plural(len(hidden)), points=points)
+    others = [test for test in result["tests"] if test not in hidden]
+    if others and all(test["status"] == "passed" for test in others):
+        yield text("check_view.all-passed", assignment=name)
+
+
+def _rank_title(log: RankLog) -> str:
+    title = text("run_view.rank", rank=log.rank)
+    if log.exit_code == -15:  # the launcher's own SIGTERM: this rank did nothing wrong
+        return f"{title} ({text('run_view.rank-stopped')})"
+    return f"{title} ({text('run_view.rank-end', code=log.exit_code)})" if log.exit_code else title
+
+
+def _block(title: str, stdout: str, stderr: str, cut: bool) -> Iterator[str]:
+    yield f"┌── {title}"
+    shown = _shorten(clean(stdout))
+    errors = _shorten(clean(stderr))
+    if not shown and not errors:
+        yield f"│ {text('run_view.silent')}"
+    yield from (f"│ {line}" for line in shown)
+    if errors:
+        yield f"│ {text('run_view.stderr')}"
+        yield from (f"│   {line}" for line in errors)
+    if cut:
+        yield f"│ {text('run_view.cut')}"
+    yield "└──"
+
+
+def _shorten(shown: str) -> list[str]:
+    lines = shown.rstrip().splitlines()
+    if len(lines) <= MAX_LINES:
+        return lines
+    half = MAX_LINES // 2
+    return [*lines[:half], f"[… {len(lines) - 2 * half} …]", *lines[-half:]]
+
+
+def _end(run: Run) -> str:
+    if run.timed_out:
+        return text("run_view.timed-out", limit=number(run.request.time_limit_s))
+    if run.output_limited:
+        return text("run_view.too-much")
+    return text("run_view.ended", code=run.exit_code, duration=number(run.duration_s, 1))
+
+
+def unsaid_place(diagnosis: Mapping[str, Any]) -> str:
+    """The rank and line of a diagnosis, less what its message says already."""
+    said = str(diagnosis["message"]).casefold()
+    rank, line = diagnosis.get("rank"), diagnosis.get("line")
+    return place(
+        None if rank is not None and text("run_view.where-rank", rank=rank) in said else rank,
+        None if line is not None and text("run_view.where-line", line=line) in said else line,
+    )
+
+
+def place(rank: int | None, line: int | None) -> str:
+    """The rank and line of a diagnosis in words; "" when neither is known."""
+    if rank is not None and line is not None:
+        return text("run_view.where-rank-line", rank=rank, line=line)
+    if rank is not None:
+        return text("run_view.where-rank", rank=rank)
+    return text("run_view.where-line", line=line) if line is not None else ""
+
+
+def _wrapped(head: str, body: str, indent: str = "    ") -> list[str]:
+    width = max(40, min(shutil.get_terminal_size((100, 24)).columns, 110))
+    lines: list[str] = []
+    for paragraph in body.splitlines() or [""]:
+        # Commands must survive copy and paste: never broken at a hyphen or inside a word.
+        lines += textwrap.wrap(
+            paragraph,
+            width,
+            initial_indent=head if not lines else indent,
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        ) or [""]
+    return lines

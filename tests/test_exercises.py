@@ -1,0 +1,177 @@
+"""Each exercise gives the marks it promises: to its solution, its bare release, wrong and other right copies.
+
+tests/wrong/<assignment>/ holds scripts and expected.yaml:
+
+    scripts:                   # labo.py alone: the tests of answers are skipped
+      not_divided.py:
+        points: 5              # over the tests that launch
+        flags: []
+        diagnosis: not-divided # id, or null
+        tests: {ex2-test-textes: 1}     # where the sum alone would say too little (optional)
+    answers:                   # values of the student's variables, beside the solution's labo.py
+      - test: ex2-test-lignes
+        values: {somme: [6, 10]}        # those not named keep the solution's value
+        points: 3
+
+A launch that stands in tests/runs/ is not made again (see conftest).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+import yaml
+
+from autograder import course as courses
+from autograder.notebook.examine import examine
+from autograder.notebook.generate import generate
+from autograder.notebook.result import CopyResult
+
+ROOT = Path(__file__).resolve().parent.parent
+WRONG = ROOT / "tests" / "wrong"
+ASSIGNMENTS = sorted(path.parent.name for path in WRONG.glob("*/expected.yaml"))
+DRAWN_SHARE = 0.30   # of an exercise's autograded points, at most, follow drawn inputs
+
+pytestmark = pytest.mark.timeout(600)   # the first run, without tests/runs/, launches everything
+
+
+@dataclass(frozen=True)
+class Script:
+    assignment: str
+    name: str
+    points: float
+    flags: list[str]
+    diagnosis: str | None
+    tests: dict[str, float]
+
+
+def expected(assignment: str) -> dict[str, Any]:
+    return yaml.safe_load((WRONG / assignment / "expected.yaml").read_text(encoding="utf-8"))
+
+
+def scripts() -> list[Script]:
+    return [
+        Script(
+            assignment, name, case["points"], case.get("flags", []), case.get("diagnosis"),
+            case.get("tests", {}),
+        )
+        for assignment in ASSIGNMENTS
+        for name, case in expected(assignment)["scripts"].items()
+    ]
+
+
+def answers() -> list[tuple[str, dict[str, Any]]]:
+    return [(name, case) for name in ASSIGNMENTS for case in expected(name).get("answers", [])]
+
+
+def source(assignment: str) -> nbformat.NotebookNode:
+    return nbformat.read(ROOT / "source" / assignment / f"{assignment}.ipynb", as_version=4)
+
+
+def role(cell: nbformat.NotebookNode) -> dict[str, Any]:
+    return dict(cell.metadata.get("nbgrader", {}))
+
+
+def graded(copy: Path, assignment: str) -> CopyResult:
+    return examine(copy, assignment, courses.load(ROOT))
+
+
+def told(result: CopyResult) -> str:
+    """What a failed assertion shows."""
+    return "\n".join(
+        [f"{result.score:g}/{result.max_score:g} flags={list(result.flags)} diagnosis={result.diagnosis}"]
+        + [f"{one.id}: {one.status} {one.points:g}/{one.max_points:g}\n{one.message}" for one in result.tests]
+        + list(result.details)
+    )
+
+
+# -- the course's own --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("assignment", ASSIGNMENTS)
+def test_cells_hold_the_points_that_course_yaml_states(assignment: str) -> None:
+    points = courses.load(ROOT).assignment(assignment).points
+    cells = [cell for cell in source(assignment).cells if role(cell).get("grade")]
+    assert sum(role(cell)["points"] for cell in cells if cell.cell_type == "code") == points.auto
+    assert sum(role(cell)["points"] for cell in cells if cell.cell_type == "markdown") == points.manual
+
+
+@pytest.mark.parametrize("assignment", ASSIGNMENTS)
+def test_drawn_inputs_weigh_little(assignment: str) -> None:
+    """A script with its rows written in it is right on them: it must not lose more (ex2 and ex3)."""
+    cells = [cell for cell in source(assignment).cells if "follow_inputs" in cell.source]
+    lost = sum(role(cell)["points"] for cell in cells)
+    assert lost <= DRAWN_SHARE * courses.load(ROOT).assignment(assignment).points.auto
+
+
+@pytest.mark.parametrize("assignment", ASSIGNMENTS)
+def test_the_solution_gets_full_marks(assignment: str, tmp_path: Path) -> None:
+    nbformat.write(source(assignment), tmp_path / f"{assignment}.ipynb")
+    result = graded(tmp_path, assignment)
+    assert result.graded and result.flags == () and result.diagnosis is None, told(result)
+    full = courses.load(ROOT).assignment(assignment).points.auto
+    assert result.score == result.max_score == full, told(result)
+
+
+@pytest.mark.parametrize("assignment", ASSIGNMENTS)
+def test_the_bare_release_gets_nothing_and_is_told_why(assignment: str, tmp_path: Path) -> None:
+    generate(courses.load(ROOT), assignment, tmp_path)
+    result = graded(tmp_path / assignment, assignment)
+    assert result.graded and result.score == 0 and result.flags == (), told(result)
+    assert all(test.status == "failed" and test.message for test in result.tests), told(result)
+
+
+# -- students' ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", scripts(), ids=lambda case: f"{case.assignment}/{case.name}")
+def test_a_script_gets_its_mark(case: Script, tmp_path: Path) -> None:
+    (tmp_path / "labo.py").write_bytes((WRONG / case.assignment / case.name).read_bytes())
+    result = graded(tmp_path, case.assignment)
+    assert result.graded, told(result)
+    assert result.score == pytest.approx(case.points), told(result)
+    assert sorted(result.flags) == sorted(case.flags), told(result)
+    assert (result.diagnosis or {}).get("id") == case.diagnosis, told(result)
+    each = {test.id: test.points for test in result.tests}
+    assert {test: each[test] for test in case.tests} == case.tests, told(result)
+    # What the student reads: no traceback or folder of ours, no hidden test, never the launcher's victim.
+    read = "\n".join(f"{test.message}\n{test.advice}" for test in result.tests) + str(result.cells)
+    assert not re.search(r"Traceback|HIDDEN TESTS|Root Cause|/tmp/|site-packages", read), read
+
+
+@pytest.mark.parametrize("assignment", ASSIGNMENTS)
+def test_every_script_has_its_mark_and_enough_are_wrong(assignment: str) -> None:
+    cases = [case for case in scripts() if case.assignment == assignment]
+    assert {case.name for case in cases} == {path.name for path in (WRONG / assignment).glob("*.py")}
+    best = max(case.points for case in cases)
+    assert sum(case.points < best for case in cases) >= 6
+    assert sum(case.points == best for case in cases) >= 3
+
+
+@pytest.mark.parametrize(
+    ("assignment", "case"), answers(), ids=lambda one: one if isinstance(one, str) else one["test"],
+)
+def test_answers_get_their_mark(assignment: str, case: dict[str, Any], tmp_path: Path) -> None:
+    notebook = source(assignment)
+    for cell in notebook.cells:
+        if role(cell).get("solution") and cell.cell_type == "code" and not cell.source.startswith("%%"):
+            cell.source = _answering(cell.source, case["values"])
+    nbformat.write(notebook, tmp_path / f"{assignment}.ipynb")
+    result = graded(tmp_path, assignment)
+    test = next(test for test in result.tests if test.id == case["test"])
+    assert result.graded and test.points == pytest.approx(case["points"]), told(result)
+
+
+def _answering(cell: str, values: dict[str, Any]) -> str:
+    """The answer cell with other values for some of its variables."""
+    assigned = {
+        target.id for node in ast.parse(cell).body if isinstance(node, ast.Assign)
+        for target in node.targets if isinstance(target, ast.Name)
+    }
+    return "\n".join([cell, *(f"{name} = {values[name]!r}" for name in sorted(assigned & set(values)))])

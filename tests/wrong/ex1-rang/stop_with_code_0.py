@@ -1,0 +1,16 @@
+"""Says that it stops, and ends with code 0."""
+import os
+
+import torch.distributed as dist
+
+dist.init_process_group(backend="gloo")
+rank = int(os.environ["RANK"])
+local_rank = int(os.environ["LOCAL_RANK"])
+world = int(os.environ["WORLD_SIZE"])
+if dist.get_rank() != rank or dist.get_world_size() != world:
+    raise SystemExit("RANK ou WORLD_SIZE diverge du process group.")
+print(f"RANK={rank} LOCAL_RANK={local_rank} WORLD_SIZE={world} backend=gloo", flush=True)
+if world != 2:
+    print("Ce laboratoire attend WORLD_SIZE=2.", flush=True)
+    raise SystemExit(0)
+dist.destroy_process_group()

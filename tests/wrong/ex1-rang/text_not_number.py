@@ -1,0 +1,15 @@
+"""The variables stay texts: "0" is never equal to 0."""
+import os
+
+import torch.distributed as dist
+
+dist.init_process_group(backend="gloo")
+rank = os.environ["RANK"]
+local_rank = os.environ["LOCAL_RANK"]
+world = os.environ["WORLD_SIZE"]
+if dist.get_rank() != rank or dist.get_world_size() != world:
+    raise SystemExit("RANK ou WORLD_SIZE diverge du process group.")
+print(f"RANK={rank} LOCAL_RANK={local_rank} WORLD_SIZE={world} backend=gloo", flush=True)
+if world != 2:
+    raise SystemExit("Ce laboratoire attend WORLD_SIZE=2.")
+dist.destroy_process_group()

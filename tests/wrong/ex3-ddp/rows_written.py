@@ -1,0 +1,20 @@
+"""DDP, on the course's rows written in the script."""
+import json
+import os
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+rows = json.loads(os.environ.get("MCI_ENTREES", "[[1, 0], [0, 3]]"))
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+layer = torch.nn.Linear(2, 1, bias=False)
+torch.nn.init.ones_(layer.weight)
+row = torch.tensor([rows[rank]], dtype=torch.float32)
+row = torch.tensor([[1.0, 0.0] if rank == 0 else [0.0, 3.0]])
+model = DDP(layer)
+model(row).sum().backward()
+print(f"gradient {rank} {layer.weight.grad.tolist()}", flush=True)
+del model
+dist.destroy_process_group()
