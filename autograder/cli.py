@@ -1,0 +1,158 @@
+"""`autograder …`: one parser, one plain function per command; the integer it returns is the exit code.
+
+Commands live in `autograder.commands`; each imports what it needs when it runs, so that `--help` is instant
+and a student's machine never needs the grader's packages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from autograder import __version__
+
+INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+USAGE = 2  # argparse's own code for a wrong command line
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="autograder", description="An auto-graded course on distributed PyTorch."
+    )
+    parser.add_argument("--version", action="version", version=f"autograder {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    _student_commands(commands)
+    _grader_commands(commands)
+    return parser
+
+
+def _student_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    run = commands.add_parser("run", help="launch one labo.py, show each rank and the diagnosis")
+    run.add_argument("labo", metavar="LABO", help="the script to launch")
+    run.add_argument("--nproc", type=int, metavar="N", help="processes to launch (default: the course's, 2)")
+    run.add_argument(
+        "--env",
+        action="extend",
+        nargs="+",
+        default=[],
+        metavar="K=V",
+        help="variables for the script, after LABO",
+    )
+    run.add_argument("--timeout", type=float, metavar="S", help="seconds before the launch is stopped")
+    _json_option(run)
+
+    check = commands.add_parser(
+        "check", help="run an assignment's tests on a labo.py, a notebook or a folder"
+    )
+    check.add_argument("assignment", metavar="ASSIGNMENT")
+    check.add_argument(
+        "path", metavar="PATH", nargs="?", help="default: the assignment's folder, or this one"
+    )
+    _json_option(check)
+
+    pack = commands.add_parser("pack", help="write the zip to upload, and say what is missing in it")
+    pack.add_argument("assignment", metavar="ASSIGNMENT")
+    pack.add_argument("--id", metavar="ID", dest="student", help="your student id (default: the login name)")
+    pack.add_argument("--from", metavar="FOLDER", dest="folder", help="where the notebook is (default: here)")
+
+    doctor = commands.add_parser(
+        "doctor", help="is this machine ready for two processes, and what is there to do?"
+    )
+    doctor.add_argument("--no-launch", action="store_true", help="skip the trial launch (about ten seconds)")
+    _json_option(doctor)
+
+    commands.add_parser("course", help="the course's facts and dates, from course.yaml")
+
+
+def _grader_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    collect = commands.add_parser("collect", help="fill submitted/ from zips or folders (grader)")
+    collect.add_argument("source", metavar="DIR|ZIP", help="what came in; zips of zips and Moodle's are read")
+
+    grade = commands.add_parser("grade", help="grade submitted/: marks, feedback, table (grader)")
+    grade.add_argument("assignments", metavar="ASSIGNMENT", nargs="*", help="default: all")
+    grade.add_argument("--student", action="extend", nargs="+", default=[], metavar="ID", help="only these")
+    grade.add_argument(
+        "--no-sandbox",
+        action="store_true",
+        help="accept that students' code runs as you; stands in every result",
+    )
+
+    release = commands.add_parser("release", help="prove the assignments, then write release/ (instructor)")
+    release.add_argument("assignments", metavar="ASSIGNMENT", nargs="*", help="default: all")
+    release.add_argument(
+        "--check", action="store_true", help="prove and compare only; never refuses on a date"
+    )
+    release.add_argument("--as-of", metavar="DATE", help="take this ISO 8601 date for today")
+    release.add_argument("--bundle", metavar="OUT.zip", help="also write what students get")
+    release.add_argument("--force", action="store_true", help="release after the assignment's due date")
+
+
+def _json_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="write JSON on standard output, and nothing else")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    _speak_utf8()
+    try:
+        arguments = build_parser().parse_args(argv)
+    except SystemExit as stop:  # argparse has said why
+        return int(stop.code or 0)
+    try:
+        return _dispatch(arguments)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # `autograder run … | head`: nobody reads any more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _dispatch(arguments: argparse.Namespace) -> int:
+    from autograder.commands import grader, student
+
+    match arguments.command:
+        case "run":
+            return student.run(
+                Path(arguments.labo),
+                nproc=arguments.nproc,
+                env=arguments.env,
+                timeout=arguments.timeout,
+                as_json=arguments.json,
+            )
+        case "check":
+            path = Path(arguments.path) if arguments.path else None
+            return student.check(arguments.assignment, path, as_json=arguments.json)
+        case "pack":
+            folder = Path(arguments.folder) if arguments.folder else None
+            return student.pack(arguments.assignment, arguments.student, folder)
+        case "doctor":
+            return student.doctor(launch=not arguments.no_launch, as_json=arguments.json)
+        case "course":
+            return student.course()
+        case "collect":
+            return grader.collect(Path(arguments.source))
+        case "grade":
+            return grader.grade(arguments.assignments, arguments.student, no_sandbox=arguments.no_sandbox)
+        case _:
+            bundle = Path(arguments.bundle) if arguments.bundle else None
+            return grader.release(
+                arguments.assignments,
+                check_only=arguments.check,
+                as_of=arguments.as_of,
+                bundle=bundle,
+                force=arguments.force,
+            )
+
+
+def _speak_utf8() -> None:
+    # A pipe on Windows, or LC_ALL=C, would otherwise end a French sentence with UnicodeEncodeError.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="replace")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""collect, grade, release: what a grader or an instructor types."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from autograder.commands import FAILED, NOT_GRADED, OK, usage
+from autograder.course import CourseError, load
+from autograder.messages import text
+
+REPORT_COLUMNS = 140
+NO_SANDBOX = (
+    "Students' code would run on this machine with your rights, and no sandbox is there yet: grade where "
+    "nothing precious can be reached, and say so with --no-sandbox (it is recorded in every result)."
+)
+
+
+def collect(source: Path) -> int:
+    """0 when everything was placed, 1 when something was not, 2 when there is nothing to read."""
+    from autograder.batch.collect import collect as place
+
+    if not source.exists():
+        return usage(f"{source}: no such folder or zip")
+    if source.is_file() and source.suffix.lower() != ".zip":
+        return usage(f"{source}: neither a folder nor a zip")
+    try:
+        course = load()
+    except CourseError as error:
+        return usage(str(error))
+    result = place(source, course.root, {one.id: one.files for one in course.assignments})
+    for copy in result.placed:
+        print(f"{copy.outcome:<12} {copy.student}  {copy.assignment}")
+        for remark in copy.remarks:
+            print(f"             {remark}")
+    if result.refused:
+        print("\nNot placed:")
+        for name, why in result.refused:
+            print(f"  {name!r}: {why}")
+    print(f"\n{len(result.placed)} copies, {len(result.refused)} not placed.")
+    return FAILED if result.refused or not result.placed else OK
+
+
+def grade(names: Sequence[str], students: Sequence[str], *, no_sandbox: bool) -> int:
+    """0: every copy was graded and recorded; 1: nothing to grade; 2: usage; 3: some copy was not graded."""
+    if not no_sandbox:
+        return usage(NO_SANDBOX)
+
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from autograder.batch.grade import grade_class
+    from autograder.notebook.cells import CopyError
+    from autograder.report.table import class_view
+    from autograder.report.why import why
+
+    # The bar goes to stderr: what is redirected to a file is the report alone.
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        console=Console(stderr=True), transient=True,
+    )  # fmt: skip
+    try:
+        course = load()
+        with bar:
+            task = bar.add_task("", total=None)
+            report = grade_class(
+                course, names, students, jobs=_jobs(),
+                progress=lambda done, total, what: bar.update(
+                    task, completed=done, total=total, description=escape(what)
+                ),
+            )  # fmt: skip
+    except (CourseError, CopyError) as error:
+        return usage(str(error))
+    if not report.rows:
+        print(f"No copy of {', '.join(report.assignments)} in {course.root / 'submitted'}.", file=sys.stderr)
+        return FAILED
+    # Redirected to a file there is no terminal to fit: room for every column.
+    Console(width=None if sys.stdout.isatty() else REPORT_COLUMNS).print(class_view(report))
+    reasons = list(why(report))
+    if reasons:
+        print("\n" + text("class_why.title"))
+        for reason in reasons:
+            print(f"  {reason}")
+    return OK if report.complete and not report.missing else NOT_GRADED
+
+
+def _jobs() -> int:
+    """Copies examined at once: two ranks each, and a busier machine turns right answers into time-outs."""
+    return max(1, (os.cpu_count() or 2) // 2)
+
+
+def release(
+    names: Sequence[str], *, check_only: bool, as_of: str | None, bundle: Path | None, force: bool
+) -> int:
+    """0: proved (and written); 1: refused on a date, or something is to be mended; 2: usage."""
+    from autograder.dates import DateError, parse_moment
+    from autograder.notebook import bundle as bundler
+    from autograder.notebook import release as releaser
+
+    try:
+        course = load()
+        for name in names:
+            course.assignment(name)
+        moment = parse_moment(_with_hour(as_of), course.zone, course.session.start) if as_of else None
+    except CourseError as error:
+        return usage(str(error))
+    except DateError as error:
+        return usage(f"--as-of {as_of} {error}\n    accepted: YYYY-MM-DD, {error.accepted}")
+    report = releaser.release(
+        course, names, check=check_only, as_of=moment, force=force,
+        progress=lambda name: print(f"proving {name} …", file=sys.stderr),
+    )  # fmt: skip
+    for notice in report.notices:
+        print(notice)
+    if report.refused:
+        print(report.refused, file=sys.stderr)
+        return FAILED
+    for finding in report.findings:
+        print(f"to mend: {finding}")
+    if not report.ok:
+        print(f"\n{len(report.findings)} to mend: nothing was written.")
+        return FAILED
+    for name in report.assignments:
+        written = "up to date" if check_only else "written" if name in report.written else "unchanged"
+        print(f"proved, {written}: release/{name}/")
+    if bundle is not None:
+        try:
+            held = bundler.bundle(course, bundle)
+        except bundler.BundleError as error:
+            print(error, file=sys.stderr)
+            return FAILED
+        print(f"{bundle}: {len(held)} files for students, starting with {bundler.README_NAME}")
+    return OK
+
+
+def _with_hour(date: str) -> str:
+    """A day alone is its first minute: the release of a morning."""
+    return f"{date}T00:00" if len(date) == len("YYYY-MM-DD") and date[:1].isdigit() else date

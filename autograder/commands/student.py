@@ -1,0 +1,189 @@
+"""run, check, pack, doctor, course: what a student types."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autograder.commands import FAILED, NOT_GRADED, OK, usage
+from autograder.course import Assignment, CourseError, find_root, load
+from autograder.messages import text
+
+if TYPE_CHECKING:
+    from autograder.launch.run import Run
+    from autograder.notebook.result import CopyResult
+    from autograder.verdict.diagnosis import Diagnosis
+
+RUN_SCHEMA = 1
+CHECK_SCHEMA = 1
+DIAGNOSIS_KEYS = ("id", "rank", "line", "message", "advice")
+DEFAULT_FILES = ("labo.py",)  # what a copy holds beside its notebook where no course.yaml says it
+MAX_RANKS = 64
+
+
+def run(labo: Path, *, nproc: int | None, env: Sequence[str], timeout: float | None, as_json: bool) -> int:
+    """Launch `labo` once. 0: it ended well; 1: it did not; 3: the machine's fault; 2: usage."""
+    pairs = [item.partition("=") for item in env]
+    for item, (name, equals, _) in zip(env, pairs, strict=True):
+        if not (name and equals):
+            return usage(text("cli.bad-env", given=item))
+    if nproc is not None and not 1 <= nproc <= MAX_RANKS:
+        return usage(text("cli.bad-nproc", given=nproc))
+    if timeout is not None and not 0 < timeout < float("inf"):
+        return usage(text("cli.bad-timeout", given=timeout))
+    if not labo.is_file():
+        return usage(_no_such_file(labo))
+
+    from autograder.launch import launch
+    from autograder.verdict.diagnosis import diagnose
+
+    result = launch(
+        str(labo), nproc=nproc, env={name: value for name, _, value in pairs}, time_limit_s=timeout
+    )
+    diagnosis = diagnose(result)
+    if as_json:
+        _print_json(run_json(result, diagnosis))
+    else:
+        from autograder.report.run_view import view
+
+        print(view(result, diagnosis))
+    if result.infra:
+        return NOT_GRADED
+    return OK if result.exit_code == 0 and not result.timed_out else FAILED
+
+
+def run_json(result: Run, diagnosis: Diagnosis | None) -> dict[str, Any]:
+    """The documented JSON of `autograder run`. Where ranks could not be separated, rank is null."""
+    ranks = [
+        {"rank": log.rank, "exit_code": log.exit_code, "stdout": log.stdout, "stderr": log.stderr}
+        for log in result.ranks
+    ]
+    if not ranks:
+        stderr = result.stderr or result.launcher_stderr
+        ranks = [{"rank": None, "exit_code": result.exit_code, "stdout": result.stdout, "stderr": stderr}]
+    return {
+        "schema": RUN_SCHEMA,
+        "exit_code": result.exit_code,
+        "timed_out": result.timed_out,
+        "duration_s": result.duration_s,
+        "ranks": ranks,
+        "collectives": [dataclasses.asdict(collective) for collective in result.collectives],
+        "diagnosis": diagnosis and {key: getattr(diagnosis, key) for key in DIAGNOSIS_KEYS},
+        "infra": result.infra,
+    }
+
+
+def check(assignment: str, path: Path | None, *, as_json: bool) -> int:
+    """Run the assignment's tests. 0: all passed; 1: some failed; 3: not graded; 2: usage."""
+    from autograder.notebook.cells import CopyError
+    from autograder.notebook.check import check as examine
+
+    try:
+        _known(assignment)
+        result = examine(assignment, path or _copy_folder(assignment))
+    except (CourseError, CopyError) as error:
+        return usage(str(error))
+    if as_json:
+        _print_json(check_json(result))
+    else:
+        from autograder.report.run_view import check_view
+
+        print(check_view(check_json(result), result.remarks))
+    if not result.graded:
+        return NOT_GRADED
+    return OK if result.passed else FAILED
+
+
+def check_json(result: CopyResult) -> dict[str, Any]:
+    """The documented JSON of `autograder check`."""
+    diagnosis = result.diagnosis
+    return {
+        "schema": CHECK_SCHEMA,
+        "assignment": result.assignment,
+        "score": result.score,
+        "max_score": result.max_score,
+        "graded": result.graded,
+        "cause": result.cause,
+        "tests": [dataclasses.asdict(test) for test in result.tests],
+        "flags": list(result.flags),
+        "diagnosis": diagnosis and {key: diagnosis.get(key) for key in DIAGNOSIS_KEYS},
+    }
+
+
+def pack(assignment: str, student: str | None, folder: Path | None) -> int:
+    """Write the zip to upload into the current folder. 0, or 2 with what to do."""
+    from autograder.batch.handin import HandinError, default_student_id
+    from autograder.batch.handin import pack as write
+
+    try:
+        one = _known(assignment)
+        declared = one.files if one else DEFAULT_FILES
+        chosen = default_student_id() if student is None else student
+        packed = write(assignment, declared, chosen, folder or Path.cwd(), out=Path.cwd())
+    except (HandinError, CourseError) as error:
+        return usage(str(error))
+    for warning in packed.warnings:
+        print(text("handin.warning", warning=warning))
+    print(text("handin.written", path=packed.path))
+    print(text("handin.content", names=", ".join(packed.names)))
+    if student is None:
+        print(text("handin.identifier", student=chosen))
+    print(text("handin.upload"))
+    return OK
+
+
+def doctor(*, launch: bool, as_json: bool) -> int:
+    """0 when two processes can be launched here, 1 otherwise."""
+    from autograder import doctor as clinic
+
+    findings = list(clinic.examine(launch=launch))
+    if as_json:
+        _print_json(clinic.as_json(findings))
+    else:
+        print(clinic.report(findings))
+    return FAILED if any(finding.status == "fail" for finding in findings) else OK
+
+
+def course() -> int:
+    """The course's facts and dates, in French."""
+    from autograder.report.course_view import view
+
+    try:
+        print(view(load()))
+    except CourseError as error:
+        return usage(str(error))
+    return OK
+
+
+def _known(name: str) -> Assignment | None:
+    """The assignment; None where there is no course.yaml to know it from; CourseError for an unknown one."""
+    return load().assignment(name) if find_root() else None
+
+
+def _copy_folder(assignment: str) -> Path:
+    """Where the copy is when no path is given: here, or in the assignment's folder below."""
+    from autograder.batch.handin import HandinError, find_copy
+
+    try:
+        return find_copy(assignment, Path.cwd())
+    except HandinError:
+        return Path.cwd()  # a labo.py alone, or nothing: the check says which
+
+
+def _no_such_file(given: Path) -> str:
+    from autograder.batch.handin import nearest
+
+    siblings = [path.name for path in given.parent.glob("*.py")] if given.parent.is_dir() else []
+    near = nearest(given.name, siblings)
+    if near:
+        return text("cli.no-such-file-near", given=given, near=given.with_name(near))
+    return text("cli.no-such-file", given=given)
+
+
+def _print_json(data: dict[str, Any]) -> None:
+    json.dump(data, sys.stdout, ensure_ascii=False, indent=1)
+    print()

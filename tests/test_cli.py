@@ -1,0 +1,425 @@
+"""The commands as they are typed: options, exit codes, and the JSON that is documented."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autograder import cli
+from autograder.commands import grader, student
+from autograder.launch.run import RankLog, Request, Run
+from autograder.notebook.result import CopyResult, TestResult
+from autograder.verdict.diagnosis import Diagnosis
+
+ROOT = Path(__file__).resolve().parent.parent
+
+FINE = """import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+value = torch.tensor([float(dist.get_rank())])
+dist.broadcast(value, src=0)
+print("rang", dist.get_rank(), value.tolist(), flush=True)
+dist.destroy_process_group()
+"""
+
+
+def a_run(**changes: Any) -> Run:
+    logs = (RankLog(0, 0, 0, "entre 0\n", ""), RankLog(1, 1, 0, "entre 1\n", ""))
+    fine = Run(Request(), "torchrun labo.py", "", exit_code=0, timed_out=False, duration_s=6.0, ranks=logs)
+    return dataclasses.replace(fine, **changes)
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A student's folder, with no course above it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "labo.py").write_text("print(1)\n")
+    return tmp_path
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What `run` asks of the launcher, and what it is answered ("run", "diagnosis")."""
+    seen: dict[str, Any] = {"run": a_run(), "diagnosis": None}
+
+    def launch(script: str, **asked: Any) -> Run:
+        seen.update(asked, script=script)
+        run: Run = seen["run"]
+        return run
+
+    import autograder.launch
+    import autograder.verdict.diagnosis
+
+    monkeypatch.setattr(autograder.launch, "launch", launch)
+    monkeypatch.setattr(autograder.verdict.diagnosis, "diagnose", lambda run: seen["diagnosis"])
+    return seen
+
+
+# -------------------------------------------------------------------------------------------- the parser
+
+
+@pytest.mark.parametrize("arguments", [[], ["fly"], ["run"], ["check"], ["run", "labo.py", "--nproc", "two"]])
+def test_a_wrong_command_line_is_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(arguments) == 2
+    assert "usage: autograder" in capsys.readouterr().err
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    for command in ("run", "check", "pack", "collect", "release", "grade", "doctor", "course"):
+        assert f"\n    {command} " in shown
+
+
+def test_ctrl_c_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(**_: Any) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(student, "doctor", interrupted)
+    assert cli.main(["doctor"]) == 130
+
+
+def test_a_reader_that_leaves_early_is_no_traceback() -> None:
+    code = (
+        "import sys; from autograder import cli; sys.exit(cli.main(['--help'] * 1) or cli.main(['course']))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT
+    ) as child:
+        assert child.stdout is not None and child.stderr is not None
+        child.stdout.close()
+        assert b"Traceback" not in child.stderr.read()
+
+
+def test_french_survives_an_ascii_terminal(desk: Path) -> None:
+    env = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONPATH": str(ROOT)}
+    answer = subprocess.run(
+        [sys.executable, "-m", "autograder.cli", "run", "absent.py"], capture_output=True, env=env, cwd=desk
+    )
+    assert answer.returncode == 2
+    assert "introuvable" in answer.stderr.decode("utf-8")
+
+
+# --------------------------------------------------------------------------------------------------- run
+
+
+def test_run_passes_its_options_to_the_launch(desk: Path, launched: dict[str, Any]) -> None:
+    given = ["run", "labo.py", "--nproc", "3", "--env", "A=1", "B=x=y", "--env", "C=", "--timeout", "2.5"]
+    assert cli.main(given) == 0
+    assert launched["nproc"] == 3 and launched["time_limit_s"] == 2.5
+    assert launched["env"] == {"A": "1", "B": "x=y", "C": ""}
+
+
+def test_run_shows_ranks_and_diagnosis(
+    desk: Path, launched: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    launched["run"] = a_run(exit_code=1)
+    launched["diagnosis"] = Diagnosis("x", 1, 1, "Le rang 1 s'arrête.", "Relisez.", "P")
+    assert cli.main(["run", "labo.py"]) == 1
+    shown = capsys.readouterr().out
+    assert "rang 0" in shown and "entre 1" in shown and "Relisez." in shown
+
+
+def test_run_json_is_as_documented(
+    desk: Path, launched: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    launched["diagnosis"] = Diagnosis("x", 1, 4, "message", "advice", "P")
+    assert cli.main(["run", "labo.py", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert set(data) == {
+        "schema", "exit_code", "timed_out", "duration_s", "ranks", "collectives", "diagnosis", "infra",
+    }  # fmt: skip
+    assert data["ranks"][1] == {"rank": 1, "exit_code": 0, "stdout": "entre 1\n", "stderr": ""}
+    assert data["diagnosis"] == {"id": "x", "rank": 1, "line": 4, "message": "message", "advice": "advice"}
+
+
+def test_run_json_without_separate_ranks_keeps_the_text() -> None:
+    data = student.run_json(a_run(ranks=(), stdout="entre 0entre 1", per_rank=False), None)
+    assert data["ranks"] == [{"rank": None, "exit_code": 0, "stdout": "entre 0entre 1", "stderr": ""}]
+    assert data["diagnosis"] is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [({}, 0), ({"exit_code": 1}, 1), ({"timed_out": True, "exit_code": None}, 1), ({"infra": "hostname"}, 3)],
+)
+def test_run_exit_codes(desk: Path, launched: dict[str, Any], changes: dict[str, Any], code: int) -> None:
+    launched["run"] = a_run(**changes)
+    assert cli.main(["run", "labo.py"]) == code
+
+
+@pytest.mark.parametrize(
+    "options", [["--env", "A"], ["--env", "=1"], ["--timeout", "0"], ["--timeout", "nan"], ["--nproc", "0"]]
+)
+def test_run_refuses_what_cannot_be_launched(
+    desk: Path, launched: dict[str, Any], options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["run", "labo.py", *options]) == 2
+    assert "script" not in launched
+    assert options[0] in capsys.readouterr().err
+
+
+def test_run_of_a_missing_script_names_the_nearest(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["run", "Labo.py"]) == 2 or (desk / "Labo.py").is_file()  # macOS ignores the case
+    assert cli.main(["run", "labo1.py"]) == 2
+    assert "`labo.py`" in capsys.readouterr().err
+
+
+def test_run_of_a_real_script(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (desk / "labo.py").write_text(FINE)
+    assert cli.main(["run", "labo.py", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [log["stdout"].split()[:2] for log in data["ranks"]] == [["rang", "0"], ["rang", "1"]]
+    assert {one["op"] for one in data["collectives"]} == {"broadcast"}
+    assert data["diagnosis"] is None
+
+
+# ------------------------------------------------------------------------------------------------- check
+
+
+def a_result(**changes: Any) -> CopyResult:
+    tests = (TestResult("ex1-a", "passed", 4.0, 4.0), TestResult("ex1-b", "skipped", 0.0, 4.0))
+    fine = CopyResult(assignment="ex1-rang", score=4.0, max_score=4.0, tests=tests)
+    return dataclasses.replace(fine, **changes)
+
+
+FAILED_TEST = TestResult("ex1-a", "failed", 0.0, 4.0, "Le texte manque.", "Relisez.")
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({}, 0),
+        ({"tests": (FAILED_TEST,), "score": 0.0}, 1),
+        ({"graded": False, "cause": "disque plein"}, 3),
+    ],
+)
+def test_check_exit_codes_and_json(
+    desk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], changes: dict[str, Any],
+    code: int,
+) -> None:  # fmt: skip
+    import autograder.notebook.check
+
+    monkeypatch.setattr(autograder.notebook.check, "check", lambda name, path: a_result(**changes))
+    assert cli.main(["check", "ex1-rang"]) == code
+    assert "ex1-rang" in capsys.readouterr().out
+    assert cli.main(["check", "ex1-rang", "--json"]) == code
+    data = json.loads(capsys.readouterr().out)
+    assert set(data) == {
+        "schema", "assignment", "score", "max_score", "graded", "cause", "tests", "flags", "diagnosis",
+    }  # fmt: skip
+    assert set(data["tests"][0]) == {"id", "status", "points", "max_points", "message", "advice"}
+
+
+def test_check_of_nothing_is_usage(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["check", "ex1-rang", str(desk / "absent.ipynb")]) == 2
+    assert capsys.readouterr().err
+
+
+def test_check_of_an_unknown_assignment_names_the_nearest(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert cli.main(["check", "ex1-rangs"]) == 2
+    assert "ex1-rang" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------------------------- pack, course, doctor
+
+
+def test_pack_then_collect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    course = tmp_path / "course"
+    (course / "ex1-rang").mkdir(parents=True)
+    (course / "course.yaml").write_bytes((ROOT / "course.yaml").read_bytes())
+    (course / "ex1-rang" / "ex1-rang.ipynb").write_text('{"cells": []}')
+    monkeypatch.chdir(course)
+    assert cli.main(["pack", "ex1-rang", "--id", "marie.curie"]) == 0
+    shown = capsys.readouterr()
+    assert "ex1-rang-marie.curie.zip" in shown.out and "labo.py" in shown.out
+    with zipfile.ZipFile(course / "ex1-rang-marie.curie.zip") as archive:
+        assert "timestamp.txt" in archive.namelist()
+    assert cli.main(["collect", "ex1-rang-marie.curie.zip"]) == 0
+    assert (course / "submitted" / "marie.curie" / "ex1-rang" / "ex1-rang.ipynb").is_file()
+    assert "marie.curie" in capsys.readouterr().out
+
+
+def test_pack_without_an_id_takes_the_login_name(
+    desk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.setenv(name, "dupont")
+    (desk / "ex1-rang.ipynb").write_text('{"cells": []}')
+    assert cli.main(["pack", "ex1-rang"]) == 0
+    assert "dupont" in capsys.readouterr().out
+    assert (desk / "ex1-rang-dupont.zip").is_file()
+
+
+def test_pack_says_in_french_what_is_missing(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["pack", "ex1-rang", "--id", "a"]) == 2
+    assert "Le notebook" in capsys.readouterr().err
+    assert cli.main(["pack", "ex1-rang", "--id", "a/b"]) == 2
+    assert "--id a-b" in capsys.readouterr().err
+
+
+def test_collect_says_what_it_could_not_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "course.yaml").write_bytes((ROOT / "course.yaml").read_bytes())
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["collect", "absent"]) == 2
+    (tmp_path / "inbox").mkdir()
+    (tmp_path / "inbox" / "ex1_rang-dupont.ipynb").write_text("{}")
+    assert cli.main(["collect", "inbox"]) == 1
+    shown = capsys.readouterr().out
+    assert "Not placed" in shown and "ex1_rang-dupont.ipynb" in shown
+
+
+def test_course_tells_the_facts_in_french(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from autograder.course import load
+    from autograder.notebook.bundle import french_moment
+
+    monkeypatch.chdir(ROOT)
+    course = load()
+    assert cli.main(["course"]) == 0
+    shown = capsys.readouterr().out
+    assert course.session.room in shown and course.session.teacher in shown
+    for assignment in course.assignments:
+        assert f"{assignment.id}\u00a0: à rendre avant le {french_moment(assignment.due)}" in shown
+
+
+def test_doctor_exit_codes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from autograder import doctor
+
+    for status, code in (("ok", 0), ("warn", 0), ("fail", 1)):
+        finding = doctor.Finding("x", status, "titre", "vu")
+        monkeypatch.setattr(doctor, "examine", lambda *, launch, found=finding: iter([found]))
+        assert cli.main(["doctor", "--no-launch"]) == code
+        assert "titre" in capsys.readouterr().out
+        assert cli.main(["doctor", "--json"]) == code
+        assert json.loads(capsys.readouterr().out)["checks"][0]["status"] == status
+
+
+# ------------------------------------------------------------------------------------- grade and release
+
+
+def test_grade_asks_for_no_sandbox_in_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["grade"]) == 2
+    said = capsys.readouterr().err.strip()
+    assert "--no-sandbox" in said and said.count("\n") == 0
+
+
+def test_grade_with_nothing_submitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "course.yaml").write_bytes((ROOT / "course.yaml").read_bytes())
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["grade", "--no-sandbox"]) == 1
+    assert "No copy" in capsys.readouterr().err
+    assert cli.main(["grade", "ex1-rangs", "--no-sandbox"]) == 2
+    assert "ex1-rang" in capsys.readouterr().err
+
+
+@pytest.fixture
+def releaser(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    from autograder.notebook import release
+
+    seen: dict[str, Any] = {"report": release.Report(("ex1-rang",), 7, ("7 days",), written=("ex1-rang",))}
+
+    def make(course: Any, names: Any, **options: Any) -> release.Report:
+        seen.update(options, names=list(names))
+        report: release.Report = seen["report"]
+        return report
+
+    monkeypatch.setattr(release, "release", make)
+    monkeypatch.chdir(ROOT)
+    return seen
+
+
+def test_release_passes_its_options(releaser: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["release", "ex1-rang", "--as-of", "2031-02-03", "--check", "--force"]) == 0
+    assert releaser["names"] == ["ex1-rang"] and releaser["check"] and releaser["force"]
+    assert releaser["as_of"].isoformat().startswith("2031-02-03T00:00")
+    assert "7 days" in capsys.readouterr().out
+
+
+def test_release_counts_a_duration_from_the_session(releaser: dict[str, Any]) -> None:
+    from autograder.course import load
+
+    assert cli.main(["release", "--as-of=-P7D"]) == 0
+    assert (load().session.start - releaser["as_of"]).days == 7
+
+
+@pytest.mark.parametrize("date", ["03/02/2031", "demain", "2031-02-30", "2031-02-03 10:00 +0100"])
+def test_release_refuses_a_date_that_would_have_to_be_guessed(
+    releaser: dict[str, Any], date: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["release", "--as-of", date]) == 2
+    assert "accepted" in capsys.readouterr().err
+
+
+def test_release_refused_or_to_mend_is_1(
+    releaser: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    from autograder.notebook import release
+
+    releaser["report"] = release.Report(("ex1-rang",), -3, refused="Nothing was released.")
+    assert cli.main(["release"]) == 1
+    assert "Nothing was released." in capsys.readouterr().err
+    releaser["report"] = release.Report(
+        ("ex1-rang",), 7, findings=(release.Finding("ex1-rang", "cell x has no points"),)
+    )
+    assert cli.main(["release", "--bundle", "never.zip"]) == 1
+    assert "cell x has no points" in capsys.readouterr().out
+    assert not Path("never.zip").exists()
+
+
+def test_release_writes_the_bundle_once_all_is_proved(
+    releaser: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from autograder.notebook import bundle
+
+    monkeypatch.setattr(bundle, "bundle", lambda course, out: ["LISEZMOI.md"])
+    assert cli.main(["release", "--bundle", "out.zip"]) == 0
+    assert "LISEZMOI.md" in capsys.readouterr().out
+
+    def broken(course: Any, out: Path) -> list[str]:
+        raise bundle.BundleError("the wheel was not built")
+
+    monkeypatch.setattr(bundle, "bundle", broken)
+    assert cli.main(["release", "--bundle", "out.zip"]) == 1
+    assert "wheel" in capsys.readouterr().err
+
+
+def test_jobs_leave_half_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    for cores, jobs in ((1, 1), (2, 1), (8, 4), (None, 1)):
+        monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
+        assert grader._jobs() == jobs
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_ctrl_c_on_the_real_command_is_130(tmp_path: Path) -> None:
+    code = (
+        "import sys, time\nfrom autograder import cli\nfrom autograder.commands import student\n"
+        "def wait(**_): print('ready', flush=True); time.sleep(60)\n"
+        "student.doctor = wait\nsys.exit(cli.main(['doctor']))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ) as child:  # fmt: skip
+        assert child.stdout is not None
+        child.stdout.readline()
+        child.send_signal(signal.SIGINT)
+        assert child.wait(30) == 130
