@@ -16,7 +16,6 @@ from pathlib import Path
 from autograder import __version__
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
-USAGE = 2  # argparse's own code for a wrong command line
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -86,7 +85,9 @@ def _grader_commands(commands: argparse._SubParsersAction[argparse.ArgumentParse
     release.add_argument(
         "--check", action="store_true", help="prove and compare only; never refuses on a date"
     )
-    release.add_argument("--as-of", metavar="DATE", help="take this ISO 8601 date for today")
+    release.add_argument(
+        "--as-of", metavar="DATE", help="take another day for today: ISO 8601, or -P7D from the session"
+    )
     release.add_argument("--bundle", metavar="OUT.zip", help="also write what students get")
     release.add_argument("--force", action="store_true", help="release after the assignment's due date")
 
@@ -108,6 +109,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `autograder run … | head`: nobody reads any more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:  # a folder that is read-only, a disk that is full: the machine's, not our fault
+        if error.filename is None:
+            raise
+        from autograder.commands import usage
+        from autograder.messages import text
+
+        return usage(text("cli.no-access", path=error.filename, why=error.strerror or error))
 
 
 def _dispatch(arguments: argparse.Namespace) -> int:

@@ -17,6 +17,7 @@ from pydantic_core import PydanticCustomError
 from autograder.dates import DURATION_FORM, DateError, Duration, parse_duration, parse_moment, parse_zone
 
 FILE_NAME = "course.yaml"
+MAX_RANKS = 64  # of one launch: more is a mistyped number
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,7 @@ class Session(_Model):
 class LaunchSettings(_Model):
     """How one labo.py is launched, and where a launch is stopped."""
 
-    nproc: int = Field(ge=1, le=64, description="a whole number of ranks from 1 to 64")
+    nproc: int = Field(ge=1, le=MAX_RANKS, description=f"a whole number of ranks from 1 to {MAX_RANKS}")
     backend: Literal["gloo", "nccl"] = Field(description="gloo or nccl")
     time_limit_s: float = Field(gt=0, description="seconds for one launch, more than 0")
     copy_limit_s: float = Field(gt=0, description="seconds for all that one copy runs, more than 0")

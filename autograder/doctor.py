@@ -23,7 +23,6 @@ from typing import Any
 from autograder.messages import number, plural, text
 
 SCHEMA = 1
-COURSE_PORT = 29531  # the port of the course's own commands
 MINIMUM_PYTHON = (3, 11)
 MINIMUM_TORCH = (2, 13)  # the oldest release that the course's tests have run on
 MINIMUM_DISK_GIB = 0.5
@@ -71,6 +70,8 @@ class Finding:
 
 def examine(*, launch: bool = True, folder: Path | None = None) -> Iterator[Finding]:
     """Every finding, in the order in which the next ones depend on it; the trial launch comes last."""
+    from autograder.launch.command import COURSE_PORT
+
     folder = folder or Path.cwd()
     yield check_python(sys.version_info[:2])
     torch = ask_torch()

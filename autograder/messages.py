@@ -1,4 +1,4 @@
-"""Every French text of the package, from one catalogue: messages_fr.toml.
+"""Every French text of the package, from one catalogue: messages_fr.toml; numbers and dates in French.
 
 A key is "table.name". Another language is another file of the same keys.
 """
@@ -8,10 +8,17 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
+from datetime import datetime
 from importlib import resources
 from typing import Any
 
 LANGUAGE = "fr"
+
+_DAYS = ("lundi", "mardi", "mercredi", "jeudi", "vendredi", "samedi", "dimanche")
+_MONTHS = (
+    "janvier", "février", "mars", "avril", "mai", "juin",
+    "juillet", "août", "septembre", "octobre", "novembre", "décembre",
+)  # fmt: skip
 
 
 def text(key: str, **values: Any) -> str:
@@ -20,10 +27,12 @@ def text(key: str, **values: Any) -> str:
 
 
 def has(key: str) -> bool:
+    """Whether the catalogue has a text of this key."""
     return isinstance(_find(key), str)
 
 
 def template(key: str) -> str:
+    """The text of `key` as it stands in the catalogue, its {placeholders} empty; KeyError names the key."""
     found = _find(key)
     if not isinstance(found, str):
         raise KeyError(f"no text {key!r} in messages_{LANGUAGE}.toml")
@@ -43,6 +52,29 @@ def number(value: float, digits: int = 3) -> str:
 def plural(count: float) -> str:
     """The French plural's letter: "" for 0 and 1 (and 1,5), "s" from 2 on."""
     return "s" if abs(count) >= 2 else ""
+
+
+def french_day(moment: datetime) -> str:
+    """jeudi 1er janvier 1970"""
+    day = "1er" if moment.day == 1 else str(moment.day)
+    return f"{_DAYS[moment.weekday()]} {day} {_MONTHS[moment.month - 1]} {moment.year}"
+
+
+def french_hour(moment: datetime) -> str:
+    """13 h, 9 h 05"""
+    return f"{moment.hour} h" + (f" {moment.minute:02}" if moment.minute else "")
+
+
+def french_moment(moment: datetime) -> str:
+    """jeudi 1er janvier 1970 à 13 h"""
+    return f"{french_day(moment)} à {french_hour(moment)}"
+
+
+def french_span(start: datetime, end: datetime) -> str:
+    """le jeudi 1er janvier 1970, de 13 h à 17 h"""
+    if start.date() == end.date():
+        return f"le {french_day(start)}, de {french_hour(start)} à {french_hour(end)}"
+    return f"du {french_moment(start)} au {french_moment(end)}"
 
 
 def _find(key: str) -> Any:

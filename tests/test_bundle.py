@@ -15,15 +15,13 @@ import pytest
 import release_course as tiny
 
 from autograder.course import Course, course_key, load
+from autograder.messages import french_hour, french_moment, french_span
 from autograder.notebook.bundle import (
     BUILT_FROM,
     PACKAGE,
     BundleError,
     build_wheel,
     bundle,
-    french_hour,
-    french_moment,
-    french_span,
     readme,
 )
 from autograder.notebook.release import generate

@@ -89,7 +89,7 @@ def test_ctrl_c_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_reader_that_leaves_early_is_no_traceback() -> None:
     code = (
-        "import sys; from autograder import cli; sys.exit(cli.main(['--help'] * 1) or cli.main(['course']))"
+        "import sys; from autograder import cli; sys.exit(cli.main(['--help']) or cli.main(['course']))"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT
@@ -135,7 +135,7 @@ def test_run_json_is_as_documented(
     assert cli.main(["run", "labo.py", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert set(data) == {
-        "schema", "exit_code", "timed_out", "duration_s", "ranks", "collectives", "diagnosis", "infra",
+        "schema", "exit_code", "timed_out", "duration_s", "ranks", "collectives", "diagnosis",
     }  # fmt: skip
     assert data["ranks"][1] == {"rank": 1, "exit_code": 0, "stdout": "entre 1\n", "stderr": ""}
     assert data["diagnosis"] == {"id": "x", "rank": 1, "line": 4, "message": "message", "advice": "advice"}
@@ -219,6 +219,21 @@ def test_check_exit_codes_and_json(
     assert set(data["tests"][0]) == {"id", "status", "points", "max_points", "message", "advice"}
 
 
+def test_check_json_knows_four_statuses(
+    desk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import autograder.notebook.check
+
+    unmarked = TestResult("a", "not_graded", 0.0, 4.0, "port pris")
+    busy = a_result(graded=False, cause="port pris", tests=(unmarked,))
+    monkeypatch.setattr(autograder.notebook.check, "check", lambda name, path: busy)
+    assert cli.main(["check", "ex1-rang", "--json"]) == 3
+    data = json.loads(capsys.readouterr().out)
+    assert [test["status"] for test in data["tests"]] == ["skipped"] and data["cause"] == "port pris"
+    assert cli.main(["check", "ex1-rang"]) == 3
+    assert "? a" in capsys.readouterr().out
+
+
 def test_check_of_nothing_is_usage(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["check", "ex1-rang", str(desk / "absent.ipynb")]) == 2
     assert capsys.readouterr().err
@@ -288,7 +303,7 @@ def test_course_tells_the_facts_in_french(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from autograder.course import load
-    from autograder.notebook.bundle import french_moment
+    from autograder.messages import french_moment
 
     monkeypatch.chdir(ROOT)
     course = load()
@@ -329,6 +344,23 @@ def test_grade_with_nothing_submitted(
     assert "No copy" in capsys.readouterr().err
     assert cli.main(["grade", "ex1-rangs", "--no-sandbox"]) == 2
     assert "ex1-rang" in capsys.readouterr().err
+
+
+def test_grade_ends_with_what_is_left_to_do_by_hand(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from autograder.batch import grade
+    from autograder.batch.record import Recorded
+
+    lost = a_result(tests=(FAILED_TEST,), score=0.0)
+    row = grade.Row("anna", "ex1-rang", lost, Recorded("anna", "ex1-rang", pending=("ex1-question",)))
+    report = grade.ClassReport(("ex1-rang",), (row,))
+    monkeypatch.setattr(grade, "grade_class", lambda *_, **__: report)
+    monkeypatch.chdir(ROOT)
+    assert cli.main(["grade", "--no-sandbox"]) == 0
+    *before, count, command = capsys.readouterr().out.strip().splitlines()
+    assert any("Le texte manque." in line for line in before)
+    assert "ex1-rang (1)" in count and "jupyter lab" in command and "Formgrader" in command
 
 
 @pytest.fixture
@@ -402,6 +434,14 @@ def test_release_writes_the_bundle_once_all_is_proved(
     assert "wheel" in capsys.readouterr().err
 
 
+def test_a_bundle_needs_its_folder_before_anything_is_proved(
+    releaser: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["release", "--bundle", str(tmp_path / "absent" / "out.zip")]) == 2
+    assert "no folder" in capsys.readouterr().err
+    assert "names" not in releaser
+
+
 def test_jobs_leave_half_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     for cores, jobs in ((1, 1), (2, 1), (8, 4), (None, 1)):
         monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
@@ -423,3 +463,14 @@ def test_ctrl_c_on_the_real_command_is_130(tmp_path: Path) -> None:
         child.stdout.readline()
         child.send_signal(signal.SIGINT)
         assert child.wait(30) == 130
+
+
+def test_a_place_that_cannot_be_written_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object, **__: object) -> int:
+        raise PermissionError(13, "Permission denied", "rendu/ex1-rang-a1.zip")
+
+    monkeypatch.setattr(student, "pack", refuse)
+    assert cli.main(["pack", "ex1-rang", "--id", "a1"]) == 2
+    assert "rendu/ex1-rang-a1.zip" in capsys.readouterr().err

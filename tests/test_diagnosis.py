@@ -174,7 +174,7 @@ def test_a_missing_file():
 def test_infrastructure_comes_first():
     broken = a_run(log(0, "", traceback(3, "RuntimeError: Gloo connectFullMesh failed with …"), 1), log(1))
     assert (diagnose(broken).id, diagnose(broken).cls) == ("fullmesh", "I")
-    for id in ("port", "hostname", "no-torch", "disk"):
+    for id in ("port", "hostname", "no-torch", "disk", "too-slow"):
         assert (diagnose(averaging(infra=id)).id, diagnose(averaging(infra=id)).cls) == (id, "I")
     assert infrastructure(averaging(infra="whatever")).id == "infra"
     assert infrastructure(averaging()) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -27,10 +28,16 @@ def test_an_old_python_is_told_which_one_to_take() -> None:
     assert finding.status == "fail" and "3.11" in finding.advice
 
 
+def test_what_is_asked_for_is_what_the_package_needs(root: Path) -> None:
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["requires-python"] == ">=" + ".".join(map(str, doctor.MINIMUM_PYTHON))
+    assert "torch>=" + ".".join(map(str, doctor.MINIMUM_TORCH)) in project["dependencies"]
+
+
 def test_no_torch_says_how_to_install_the_cpu_build() -> None:
     (finding,) = doctor.check_torch({"error": "ModuleNotFoundError: No module named 'torch'"})
     assert finding.status == "fail"
-    assert "No module named 'torch'" in finding.found and "whl/cpu" in finding.advice
+    assert "No module named 'torch'" in finding.found and "pytorch.org" in finding.advice
 
 
 def test_a_python_that_cannot_be_started_is_a_finding(tmp_path: Path) -> None:

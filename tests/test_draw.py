@@ -34,15 +34,14 @@ def test_label_script_and_key_each_change_the_draw(script, tmp_path, monkeypatch
 
 
 def test_the_draw_is_the_same_on_every_machine(script):
-    assert numbers()[0] == draw.drawn("ex2-rows").randint(0, 10**9)
+    assert numbers()[0] == 397510406
     assert draw.drawn("x", "absent.py").random() == draw.drawn("x", "absent.py").random()
 
 
 def test_a_student_has_the_public_key(script, monkeypatch):
     graded = numbers()[0]
-    assert len(draw.fingerprint()) == 12
     monkeypatch.delenv("AUTOGRADER_KEY_FILE")
-    assert draw.fingerprint() == "public"
+    assert draw._key() == draw.PUBLIC_KEY
     assert numbers()[0] != graded
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from autograder.launch import evidence, faults, tidy
 from autograder.launch.evidence import RankRecord
-from autograder.launch.run import Request, Run
+from autograder.launch.run import Event, Frame, RankLog, Request, Run, Stack
 
 BROKEN = Path(__file__).parent / "runs_broken"
 
@@ -152,6 +153,30 @@ def test_the_machine_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert faults.find(run(stderr=text), fixed_port=False, folder=tmp_path) == fault
     ended_well = run(exit_code=0, stderr="No space left on device")
     assert faults.find(ended_well, fixed_port=False, folder=tmp_path) is None
+
+
+LOADING = (
+    Frame("labo.py", 1, "<module>", "import torch"),
+    Frame("<frozen importlib._bootstrap>", 1176, "_find_and_load"),
+)
+
+
+@pytest.mark.parametrize(("changes", "fault"), [
+    ({"timed_out": True}, "too-slow"),                                            # no rank ever spoke
+    ({"timed_out": True, "stacks": (Stack(0, LOADING), Stack(1, LOADING))}, "too-slow"),
+    ({"timed_out": True, "stacks": (Stack(0, LOADING[:1]), Stack(1, LOADING))}, "too-slow"),
+    ({"timed_out": True, "stacks": (Stack(0, LOADING[:1]), Stack(1, LOADING[:1]))}, None),   # a real hang
+    ({"timed_out": True, "ranks": (RankLog(0, 0, -15, "go", ""), RankLog(1, 1, -15, "go", ""))}, None),
+    ({"stderr": "DistStoreError: wait timeout after 20000ms",
+      "events": (Event(0, "init-enter", 5.0),)}, "too-slow"),
+    ({"stderr": "DistStoreError: wait timeout after 20000ms",
+      "events": (Event(0, "init-enter", 5.0), Event(1, "init-enter", 5.0))}, None),
+    ({"stderr": "DistStoreError"}, None),
+])
+def test_ranks_that_could_not_start_in_time_are_the_machines_fault(
+    tmp_path: Path, changes: dict[str, Any], fault: str | None,
+) -> None:
+    assert faults.find(run(**{"exit_code": 1, **changes}), fixed_port=False, folder=tmp_path) == fault
 
 
 # -- texts -----------------------------------------------------------------------------------------

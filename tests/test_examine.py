@@ -85,10 +85,11 @@ def test_a_file_with_the_hole_does_not_replace_the_cell(course: courses.Course) 
     assert grade(course, tiny_course.copy_notebook(), labo_py=f"import sys\n{HOLE}\n").score == 6
 
 
-def test_labo_alone_is_graded_and_answers_are_left_out(course: courses.Course) -> None:
+def test_labo_alone_is_graded_and_its_missing_answers_are_no_zero(course: courses.Course) -> None:
     result = grade(course, labo_py="print(42)")
-    assert (result.score, result.max_score, statuses(result)) == (2, 2, ["skipped", "passed"])
-    assert result.notebook is False
+    assert (result.score, result.max_score, statuses(result)) == (2, 6, ["not_graded", "passed"])
+    assert (result.notebook, result.graded) == (False, False)
+    assert "`mini.ipynb` manque" in str(result.cause)
 
 
 @pytest.mark.parametrize(

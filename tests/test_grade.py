@@ -71,13 +71,14 @@ def test_every_copy_is_in_the_report_and_the_gradebook(graded: dict[str, Any]) -
     assert [r.student for r in report.rows] == ["Dupont, Jr", "alice", "bob", "carl", "dora", "eve", "fred"]
     assert [r.recorded.problem for r in report.rows] == [None] * 7
     assert not report.complete
+    assert not any(r.result.cells for r in report.rows)  # the outputs of a whole class stay on disk
 
 
 def test_the_marks(graded: dict[str, Any]) -> None:
     report = graded["report"]
     auto = {r.student: (r.result.score, r.result.graded) for r in report.rows}
     assert auto == {
-        "Dupont, Jr": (6, True), "alice": (6, True), "bob": (4, True), "carl": (2, True), "dora": (0, False),
+        "Dupont, Jr": (6, True), "alice": (6, True), "bob": (4, True), "carl": (2, False), "dora": (0, False),
         "eve": (0, False), "fred": (6, True),
     }  # fmt: skip
 
@@ -123,7 +124,7 @@ def test_the_table_says_who_what_and_why(graded: dict[str, Any]) -> None:
     shown = console.export_text()
     assert "Dupont, Jr" in shown and "4 / 6" in shown and "non noté" in shown and "1,5 h de retard" in shown
     assert "tronqué" in shown and "mini (1).ipynb" in shown
-    assert len(not_graded_lines(graded["report"])) == 2
+    assert len(not_graded_lines(graded["report"])) == 3
     # written: Dupont, alice, bob, carl, dora, eve, fred; tests: carl 1, dora 2, eve 2
     assert "12 réponses" in left_by_hand(graded["report"])[0]
     assert "Formgrader" in left_by_hand(graded["report"])[1]

@@ -14,9 +14,7 @@ import pytest
 
 from autograder.batch.collect import Collection, collect, identify
 from autograder.batch.handin import (
-    CODE_HOLE,
     MAX_FILE_BYTES,
-    TEXT_HOLE,
     HandinError,
     nearest,
     pack,
@@ -25,6 +23,7 @@ from autograder.batch.handin import (
     timestamp_line,
     valid_student_id,
 )
+from autograder.notebook.stubs import CODE_STUB, TEXT_STUB
 
 NOON = dt.datetime(2031, 2, 3, 12, 0, tzinfo=dt.UTC)
 DECLARED = {"ex1-rang": ["labo.py"], "ex2-moyenne": ["labo.py"]}
@@ -106,6 +105,18 @@ def test_an_unreadable_notebook_is_refused(tmp_path: Path, content: bytes) -> No
         pack("ex1-rang", ["labo.py"], "dupont", tmp_path)
 
 
+def test_odd_cells_do_not_stop_the_packing(tmp_path: Path) -> None:
+    cells = [None, 3, {"metadata": None}, {"metadata": {"nbgrader": [1]}, "source": [None]}]
+    (tmp_path / "ex1-rang.ipynb").write_text(json.dumps({"cells": cells}))
+    assert pack("ex1-rang", ["labo.py"], "dupont", tmp_path, now=NOON).names == (
+        "ex1-rang.ipynb",
+        "timestamp.txt",
+    )
+    (tmp_path / "ex1-rang.ipynb").write_text('{"cells": ' + "[" * 100_000)
+    with pytest.raises(HandinError, match="lisible"):
+        pack("ex1-rang", ["labo.py"], "dupont", tmp_path)
+
+
 def test_nothing_to_hand_in_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HandinError, match=r"ex1-rang\.ipynb"):
         pack("ex1-rang", ["labo.py"], "dupont", tmp_path)
@@ -114,11 +125,11 @@ def test_nothing_to_hand_in_is_refused(tmp_path: Path) -> None:
 def test_empty_holes_are_counted_and_named(tmp_path: Path) -> None:
     written = {
         "cell_type": "markdown",
-        "source": [f"{TEXT_HOLE}\n"],
+        "source": [f"{TEXT_STUB}\n"],
         "metadata": {"nbgrader": {"grade_id": "ex1-question", "solution": True, "grade": True}},
     }
-    lesson = {"cell_type": "markdown", "source": TEXT_HOLE, "metadata": {}}
-    (tmp_path / "ex1-rang.ipynb").write_bytes(notebook(f"{CODE_HOLE}\n", extra=(written, lesson)))
+    lesson = {"cell_type": "markdown", "source": TEXT_STUB, "metadata": {}}
+    (tmp_path / "ex1-rang.ipynb").write_bytes(notebook(f"{CODE_STUB}\n", extra=(written, lesson)))
     warnings = pack("ex1-rang", ["labo.py"], "dupont", tmp_path, now=NOON).warnings
     assert len(warnings) == 1
     assert warnings[0].startswith("2 ") and "ex1-labo, ex1-question" in warnings[0]
@@ -325,6 +336,24 @@ def test_a_damaged_zip_does_not_stop_the_others(tmp_path: Path) -> None:
     assert outcomes(result) == [("anna", "ex1-rang", "new")]
     assert [name.split(".zip")[0] for name, _ in result.refused][:1] == ["inbox/ex1-rang-bob"]
     assert any("carl" in name for name, _ in result.refused)
+
+
+def test_a_file_that_cannot_be_read_does_not_stop_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for student in ("anna", "bob"):
+        copy_of(tmp_path / "inbox" / f"ex1-rang-{student}")
+    opened = Path.open
+
+    def forbidden(path: Path, *args: object, **kwargs: object) -> object:
+        if "inbox" in path.parts and "anna" in path.parent.name:
+            raise PermissionError(13, "Permission denied")
+        return opened(path, *args, **kwargs)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(Path, "open", forbidden)
+    result = collect(tmp_path / "inbox", tmp_path, DECLARED)
+    assert outcomes(result) == [("bob", "ex1-rang", "new")]
+    assert {why for _, why in result.refused} == {"cannot be read: Permission denied"}
 
 
 def test_what_cannot_be_placed_is_named_with_the_nearest_name(tmp_path: Path) -> None:

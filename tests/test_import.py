@@ -25,12 +25,14 @@ STUDENT_MODULES = (
     "autograder.launch",
     "autograder.launch.run",
     "autograder.launch.engine",
+    "autograder.launch.store",
     "autograder.verdict.marks",
     "autograder.verdict.diagnosis",
     "autograder.verdict.draw",
     "autograder.notebook.check",
     "autograder.batch.handin",
     "autograder.report.run_view",
+    "autograder.report.course_view",
 )
 
 # Put before the import: the modules above are refused and the attributes that Windows lacks are taken away,
@@ -73,6 +75,14 @@ def test_no_student_module_loads_torch_or_nbgrader() -> None:
     forbidden = {"torch", "nbgrader", "nbconvert", "sqlalchemy"}
     answer = python("\n".join(["import sys", f"FORBIDDEN = {forbidden!r}", *lines]))
     assert answer.stdout.split() == list(STUDENT_MODULES), answer.stderr
+
+
+def test_what_reads_no_notebook_loads_nothing_that_does() -> None:
+    """nbformat costs a second where JupyterLab is installed, for the schemas that it brings."""
+    modules = ("autograder.batch.handin", "autograder.report.course_view", "autograder.launch.engine",
+               "autograder.verdict.diagnosis", "autograder.report.run_view", "autograder.doctor")
+    answer = python("\n".join([f"import sys, {', '.join(modules)}", "print('nbformat' in sys.modules)"]))
+    assert answer.stdout.split() == ["False"], answer.stderr
 
 
 def test_names_that_notebooks_use_come_without_torch() -> None:

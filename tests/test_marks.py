@@ -217,7 +217,7 @@ def test_without_its_hidden_lines_a_cell_says_what_is_left(capsys):
     m.text("moyenne 0 [3.0, 5.0]", rank=0, points=1)
     assert m.total() is None   # nbgrader validate would show a number below the maximum as a failure
     out = capsys.readouterr().out
-    assert "1 / 1" in out and "3 point(s)" in out
+    assert "1 / 1" in out and "3 points" in out
     m = marks(4, averaging())
     m.text("moyenne 0 [4.0]", rank=0, points=1)
     failure(m)

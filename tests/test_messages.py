@@ -1,5 +1,6 @@
 """The catalogue is whole: every diagnosis has its texts, and every key that the code names exists."""
 
+import ast
 import re
 import string
 from pathlib import Path
@@ -10,7 +11,7 @@ from autograder import messages
 from autograder.verdict import catalogue
 
 PACKAGE = Path(messages.__file__).parent
-NAMED = re.compile(r"""messages\.(?:text|template)\(\s*f?"([^"]+)\"""")
+NAMED = re.compile(r"""(?<![\w.])(?:messages\.)?(?:text|template)\(\s*"([^"]+)\"""")
 FILLED = {"rank", "line", "at", "where", "error", "processes", "others", "ms", "module"}
 
 
@@ -39,9 +40,35 @@ def test_every_key_that_the_code_names_exists():
     missing = []
     for path in PACKAGE.rglob("*.py"):
         for key in NAMED.findall(path.read_text(encoding="utf-8")):
-            if "{" not in key and not messages.has(key):
+            if not messages.has(key):
                 missing.append(f"{path.name}: {key}")
     assert not missing
+
+
+# The keys that code makes up: f"check.{status}"; what stands in the braces.
+MADE_UP = {
+    "check": "passed|partial|failed",
+    "check_view": "passed|partial|failed|skipped|not_graded",
+    "diagnosis": r"[\w-]+\.(?:finding|advice)",
+    "doctor": r"ok|warn|fail|all-fine|fine-with-remarks|not-fine|[a-z]+\.(?:title|advice)",
+    "grading": "answer-(?:undefined|size|type)",
+}
+
+
+def test_every_text_is_used():
+    """A key stands whole in the code, or is one of those that the code makes up."""
+    written = {
+        node.value
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    unused = []
+    for key, _ in every_text():
+        table, _, name = key.partition(".")
+        if key not in written and not re.fullmatch(MADE_UP.get(table, "(?!)"), name):
+            unused.append(key)
+    assert not unused
 
 
 def every_text(node=None, path=""):

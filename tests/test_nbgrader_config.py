@@ -16,8 +16,8 @@ from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
 from autograder.course import Course, load
-from autograder.notebook.cells import CODE_STUB, TEXT_STUB
 from autograder.notebook.nbconfig import configure, sync_gradebook, utc_naive
+from autograder.notebook.stubs import CODE_STUB, TEXT_STUB
 
 
 def read_config(root: Path) -> Any:

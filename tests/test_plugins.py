@@ -22,7 +22,7 @@ from traitlets.config import Config
 
 from autograder import course as courses
 from autograder.notebook.nbconfig import configure
-from autograder.notebook.plugins import LimitBytes, StripTests, undeclared
+from autograder.notebook.plugins import LimitBytes, StripTests, _wrapped, undeclared
 
 
 def nbgrader(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -137,6 +137,13 @@ def test_feedback_says_what_was_found(stock: dict[str, Any]) -> None:
     assert "moyenne" in page and "affiche pas 42" in page
 
 
+def test_a_long_report_fits_the_page_of_the_feedback() -> None:
+    said = "• " + "Le rang 1 n'entre jamais dans `all_reduce`. " * 6
+    lines = _wrapped(f"✘ 0 / 3\n{said}").split("\n")
+    assert lines[0] == "✘ 0 / 3" and max(map(len, lines)) <= 100
+    assert " ".join(line.strip() for line in lines[1:]) == said.strip()
+
+
 def test_feedback_holds_nothing_that_a_test_left(stock: dict[str, Any]) -> None:
     names = {path.name for path in (stock["root"] / "feedback" / "juste").rglob("*") if path.is_file()}
     assert names <= {"mini.html", "table.csv"}
@@ -179,7 +186,8 @@ def generate_without_gradebook(course: courses.Course) -> None:
     config: Any = Config()
     configure(config, course)
     steps = config.GenerateAssignment.preprocessors
-    config.GenerateAssignment.preprocessors = [step for step in steps if not step.endswith(".SaveCells")]
+    kept = [step for step in steps if not step.endswith((".SaveCells", ".SaveDueDate"))]
+    config.GenerateAssignment.preprocessors = kept
     config.GenerateAssignment.no_database = True
     config.CourseDirectory.assignment_id = "mini"
     GenerateAssignment(coursedir=CourseDirectory(config=config), config=config).start()

@@ -50,6 +50,12 @@ def test_a_rank_that_the_launcher_ended_is_not_blamed() -> None:
     assert "rang 0 (arrêté par torchrun" in shown and "rang 1 (code 1)" in shown
 
 
+def test_at_our_own_limit_no_other_rank_is_said_to_have_failed() -> None:
+    ranks = RankLog(0, 0, -15, "", ""), RankLog(1, 1, -15, "", "")
+    shown = view(a_run(*ranks, exit_code=1, timed_out=True), None)
+    assert "un autre rang" not in shown and shown.count("encore en cours") == 2
+
+
 def test_without_ranks_the_merged_text_speaks() -> None:
     shown = view(a_run(stdout="entre 0entre 1\n", per_rank=False), None)
     assert "tous les rangs" in shown and "entre 0entre 1" in shown

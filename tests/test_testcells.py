@@ -101,6 +101,11 @@ def test_a_name_that_no_answer_cell_defines_is_the_author_s_mistake() -> None:
     assert "faute_de_frappe" in (outcome.cause or "")
 
 
+def test_a_test_whose_every_line_is_hidden_passes_nothing() -> None:
+    outcome = one("# Tests cachés : vos trois listes.\n\n")
+    assert (outcome.status, outcome.points, outcome.message) == ("skipped", 0, "")
+
+
 def test_with_a_labo_alone_the_tests_of_answers_are_skipped() -> None:
     cells = [cell("t", "moyenne"), cell("u", "2.0"), solution("moyenne")]
     outcomes = run_tests(cells, Answers(handed_in=False), b"", (), Trusted())

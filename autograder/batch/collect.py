@@ -231,7 +231,7 @@ def _is_notebook(data: bytes) -> bool:
 def _place(root: Path, student: str, assignment: str, copy: _Copy) -> Placed:
     content, remarks = copy.content, copy.remarks
     target = root / "submitted" / student / assignment
-    outcome = "new"
+    outcome, aside = "new", None
     if target.is_dir():
         there = {path.name: path.read_bytes() for path in target.iterdir() if path.is_file()}
         if _work(there) == _work(content):
@@ -241,11 +241,9 @@ def _place(root: Path, student: str, assignment: str, copy: _Copy) -> Placed:
             _write(aside, content)
             remarks.append(f"older than the copy in place: kept in {aside.relative_to(root).as_posix()}")
             return Placed(student, assignment, "kept aside", aside, tuple(remarks))
-        aside.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(target, aside)
         remarks.append(f"the earlier copy is kept in {aside.relative_to(root).as_posix()}")
         outcome = "replaced"
-    _write(target, content)
+    _write(target, content, aside)
     return Placed(student, assignment, outcome, target, tuple(remarks))
 
 
@@ -267,13 +265,17 @@ def _free(parent: Path) -> Path:
     return parent / str(number)
 
 
-def _write(target: Path, content: dict[str, bytes]) -> None:
+def _write(target: Path, content: dict[str, bytes], aside: Path | None = None) -> None:
+    """Write a copy at `target`; what stands there goes to `aside`, once the new one is whole."""
     # Beside the target and then renamed, so that an interrupted collection leaves no half copy.
     part = target.with_name(f".{target.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     for name, data in content.items():
         (part / name).write_bytes(data)
+    if aside is not None:
+        aside.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(target, aside)
     part.replace(target)
 
 

@@ -23,7 +23,7 @@ RUNS = Path(".autograder") / "runs" / "grading"
 
 @dataclass(frozen=True)
 class Row:
-    """One copy of the class: what grading it gave, and what the gradebook holds now."""
+    """One copy of the class: what grading it gave (without its outputs), and what the gradebook holds now."""
 
     student: str
     assignment: str
@@ -73,7 +73,8 @@ def grade_class(
         progress(0, total, "")
         try:
             for task in as_completed(tasks):
-                results[tasks[task]] = task.result()
+                # Outputs stay on disk, where recording reads them: a class of them would fill the memory.
+                results[tasks[task]] = replace(task.result(), cells={})
                 progress(len(results), total, " ".join(tasks[task]))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)

@@ -11,28 +11,23 @@ import getpass
 import json
 import re
 import unicodedata
-import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from autograder.files import write_zip
 from autograder.messages import plural, text
+from autograder.notebook.stubs import CODE_STUB, TEXT_STUB
 
 MAX_FILE_BYTES = 10 * 1024 * 1024  # a notebook with its outputs weighs a few hundred KiB
 MAX_COPY_BYTES = 20 * 1024 * 1024
 TIMESTAMP = "timestamp.txt"  # nbgrader's own name for the time of submission
 
-# Our ClearSolutions stubs: what a hole looks like as long as it is one.
-CODE_HOLE = 'raise NotImplementedError("à compléter")'
-TEXT_HOLE = "Écrivez votre réponse ici."
-
 # nbgrader's exchange joins fields with "+", its globs read *?[], its path templates read {}, and Windows
 # refuses the rest, so an id is letters, digits and . _ - @ only.
 _STUDENT_ID = re.compile(r"\w(?:[\w.@-]{0,62}[\w-])?")
 _RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d)(\..*)?")
-# Set for every entry so that the same files give the same bytes: zip cannot hold an earlier date.
-_ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 _COPY_SUFFIX = re.compile(r"(?:\s*\(\d+\)|[-_ ]copy\d*|[-_ ]copie\d*)+$", re.IGNORECASE)
 
 
@@ -143,8 +138,8 @@ def pack(
     content = {f"{assignment}.ipynb": _read(folder / f"{assignment}.ipynb")}
     try:
         notebook = json.loads(content[f"{assignment}.ipynb"])
-        cells = notebook["cells"]
-    except (ValueError, KeyError, TypeError):
+        cells = [cell for cell in notebook["cells"] if isinstance(cell, dict)]
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise HandinError(text("handin.notebook-unreadable", wanted=f"{assignment}.ipynb")) from None
 
     warnings = []
@@ -156,7 +151,7 @@ def pack(
             on_disk = content[name].decode("utf-8", "replace")
             if written is not None and _same_script(written, on_disk):
                 continue
-            if written is not None and CODE_HOLE not in written:
+            if written is not None and CODE_STUB not in written:
                 warnings.append(text("handin.file-differs", name=name))
         elif written_file(cells, name) is None:
             others = [other.name for other in folder.iterdir() if other.suffix == Path(name).suffix]
@@ -176,19 +171,6 @@ def pack(
     return Packed(target, tuple(sorted(content)), tuple(warnings))
 
 
-def write_zip(path: Path, content: dict[str, bytes]) -> None:
-    """Write `content` so that the same files give the same bytes, and never leave half a zip behind."""
-    part = path.with_name(f".{path.name}.part")
-    with zipfile.ZipFile(part, "w") as archive:
-        for name in sorted(content):
-            entry = zipfile.ZipInfo(name, _ZIP_EPOCH)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = 0o100644 << 16
-            entry.create_system = 3
-            archive.writestr(entry, content[name])
-    part.replace(path)
-
-
 def written_file(cells: Sequence[dict[str, Any]], name: str) -> str | None:
     """What the notebook's `%%writefile name` cell writes, None when no cell does."""
     for cell in cells:
@@ -200,20 +182,26 @@ def written_file(cells: Sequence[dict[str, Any]], name: str) -> str | None:
 
 def is_hole(cell: dict[str, Any]) -> bool:
     """Whether a cell that the student has to fill still holds the released stub."""
-    roles = cell.get("metadata", {}).get("nbgrader", {})
-    if not roles.get("solution"):
+    if not _roles(cell).get("solution"):
         return False
-    stub = CODE_HOLE if cell.get("cell_type") == "code" else TEXT_HOLE
+    stub = CODE_STUB if cell.get("cell_type") == "code" else TEXT_STUB
     return any(stub in line and not line.lstrip().startswith("#") for line in _source(cell).splitlines())
 
 
 def _cell_name(cell: dict[str, Any]) -> str:
-    return str(cell.get("metadata", {}).get("nbgrader", {}).get("grade_id", "?"))
+    return str(_roles(cell).get("grade_id", "?"))
+
+
+def _roles(cell: dict[str, Any]) -> dict[str, Any]:
+    """nbgrader's metadata of a cell, in a notebook that anything may have written."""
+    metadata = cell.get("metadata")
+    roles = metadata.get("nbgrader") if isinstance(metadata, dict) else None
+    return roles if isinstance(roles, dict) else {}
 
 
 def _source(cell: dict[str, Any]) -> str:
     source = cell.get("source", "")
-    return "".join(source) if isinstance(source, list) else str(source)
+    return "".join(map(str, source)) if isinstance(source, list) else str(source)
 
 
 def _same_script(one: str, other: str) -> bool:

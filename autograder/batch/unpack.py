@@ -73,9 +73,13 @@ class Reader:
             except OSError as error:
                 self.refuse(parts, f"cannot be read: {error.strerror}")
             return
-        modified = dt.datetime.fromtimestamp(path.stat().st_mtime, dt.UTC)
-        with path.open("rb") as stream:
-            data = self._bounded(stream, parts)
+        try:
+            modified = dt.datetime.fromtimestamp(path.stat().st_mtime, dt.UTC)
+            with path.open("rb") as stream:
+                data = self._bounded(stream, parts)
+        except OSError as error:
+            self.refuse(parts, f"cannot be read: {error.strerror}")
+            return
         if data is not None:
             yield Member(parts, data, modified)
 

@@ -54,7 +54,7 @@ def grade(names: Sequence[str], students: Sequence[str], *, no_sandbox: bool) ->
 
     from autograder.batch.grade import grade_class
     from autograder.notebook.cells import CopyError
-    from autograder.report.table import class_view
+    from autograder.report.table import class_view, left_by_hand
     from autograder.report.why import why
 
     # The bar goes to stderr: what is redirected to a file is the report alone.
@@ -84,6 +84,7 @@ def grade(names: Sequence[str], students: Sequence[str], *, no_sandbox: bool) ->
         print("\n" + text("class_why.title"))
         for reason in reasons:
             print(f"  {reason}")
+    print("\n" + "\n".join(left_by_hand(report)))  # last: what the grader does next
     return OK if report.complete and not report.missing else NOT_GRADED
 
 
@@ -100,6 +101,8 @@ def release(
     from autograder.notebook import bundle as bundler
     from autograder.notebook import release as releaser
 
+    if bundle is not None and not bundle.absolute().parent.is_dir():
+        return usage(f"--bundle {bundle}: there is no folder {bundle.parent}, make it first")
     try:
         course = load()
         for name in names:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from autograder.commands import FAILED, NOT_GRADED, OK, usage
 from autograder.course import Assignment, CourseError, find_root, load
+from autograder.course_model import MAX_RANKS
 from autograder.messages import text
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ RUN_SCHEMA = 1
 CHECK_SCHEMA = 1
 DIAGNOSIS_KEYS = ("id", "rank", "line", "message", "advice")
 DEFAULT_FILES = ("labo.py",)  # what a copy holds beside its notebook where no course.yaml says it
-MAX_RANKS = 64
 
 
 def run(labo: Path, *, nproc: int | None, env: Sequence[str], timeout: float | None, as_json: bool) -> int:
@@ -73,7 +73,6 @@ def run_json(result: Run, diagnosis: Diagnosis | None) -> dict[str, Any]:
         "ranks": ranks,
         "collectives": [dataclasses.asdict(collective) for collective in result.collectives],
         "diagnosis": diagnosis and {key: getattr(diagnosis, key) for key in DIAGNOSIS_KEYS},
-        "infra": result.infra,
     }
 
 
@@ -92,15 +91,20 @@ def check(assignment: str, path: Path | None, *, as_json: bool) -> int:
     else:
         from autograder.report.run_view import check_view
 
-        print(check_view(check_json(result), result.remarks))
+        told = check_json(result) | {"tests": [dataclasses.asdict(test) for test in result.tests]}
+        print(check_view(told, result.remarks))
     if not result.graded:
         return NOT_GRADED
     return OK if result.passed else FAILED
 
 
 def check_json(result: CopyResult) -> dict[str, Any]:
-    """The documented JSON of `autograder check`."""
+    """The documented JSON of `autograder check`. A test without a mark is skipped: `cause` says why."""
     diagnosis = result.diagnosis
+    tests = [dataclasses.asdict(test) for test in result.tests]
+    for test in tests:
+        if test["status"] == "not_graded":
+            test["status"] = "skipped"
     return {
         "schema": CHECK_SCHEMA,
         "assignment": result.assignment,
@@ -108,7 +112,7 @@ def check_json(result: CopyResult) -> dict[str, Any]:
         "max_score": result.max_score,
         "graded": result.graded,
         "cause": result.cause,
-        "tests": [dataclasses.asdict(test) for test in result.tests],
+        "tests": tests,
         "flags": list(result.flags),
         "diagnosis": diagnosis and {key: diagnosis.get(key) for key in DIAGNOSIS_KEYS},
     }

@@ -3,7 +3,7 @@
     from autograder import launch
     run = launch("labo.py")
 
-The package is itself the function (`launch(...)`); `run_request` is the same without the store.
+The package is itself the function (`launch(...)`); `run_request` launches a Request as it is, every time.
 """
 
 from __future__ import annotations

@@ -31,9 +31,9 @@ INHERITED = (
     "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_*",
     "MASTER_*", "MCI_*", "RALENTI", "RANG_LENT", "PAS", "STRATEGIE", "DIST_INIT", "TORCH*", "PET_*",
     "SLURM_*", "GLOO_*", "AUTOGRADER_*", "OMP_NUM_THREADS", "PYTHONSTARTUP", "PYTHONWARNINGS",
-    "PYTHONOPTIMIZE",
-    "PYTHONINSPECT", "PYTHONUNBUFFERED", "PYTHONIOENCODING", "PYTHONSAFEPATH", "PYTHONDEVMODE",
-    "PYTHONNOUSERSITE", "PYTHONBREAKPOINT", "MPLBACKEND", "JPY_*", "COLUMNS", "LINES", "FORCE_COLOR",
+    "PYTHONOPTIMIZE", "PYTHONINSPECT", "PYTHONUNBUFFERED", "PYTHONIOENCODING", "PYTHONSAFEPATH",
+    "PYTHONDEVMODE", "PYTHONNOUSERSITE", "PYTHONBREAKPOINT", "MPLBACKEND", "JPY_*", "COLUMNS", "LINES",
+    "FORCE_COLOR",
 )
 
 
@@ -48,10 +48,7 @@ def environment(
 ) -> dict[str, str]:
     """The environment of the launch: the inherited one cleaned, ours, then what the request asks for."""
     source = os.environ if inherited is None else inherited
-    env = {
-        name: value for name, value in source.items()
-        if not any(fnmatch.fnmatchcase(name.upper(), pattern) for pattern in INHERITED)
-    }
+    env = {name: value for name, value in source.items() if not left_by_others(name)}
     env |= {
         "OMP_NUM_THREADS": "1",
         "PYTHONUTF8": "1",
@@ -75,6 +72,11 @@ def environment(
     if not request.launcher:
         env["AUTOGRADER_PLAIN"] = "1"
     return env | request.env
+
+
+def left_by_others(name: str) -> bool:
+    """Whether another launch, a notebook or a grader put this variable here: a launch must not see it."""
+    return any(fnmatch.fnmatchcase(name.upper(), pattern) for pattern in INHERITED)
 
 
 def _or_empty(value: int | None) -> str:

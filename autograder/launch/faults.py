@@ -15,6 +15,8 @@ from autograder.launch.run import Request, Run
 _FAILURE = re.compile(r"rank\s*: (\d+) \(local_rank: \d+\)\s*\n\s*exitcode\s*: (-?\d+) \(pid: \d+\)")
 _CLOSED = re.compile(r"Sending process (\d+) closing signal")
 _FORCED = re.compile(r"Unable to shutdown process (\d+) via")
+# A rank that gave up in init_process_group: the other one did not come within the group's delay.
+_GAVE_UP = re.compile(r"DistStoreError: wait timeout after|Timed out after \d+ seconds waiting for clients")
 NEARLY_FULL = 16 * 1024 * 1024
 
 # A rank that ended this long before the launch's first failure was seen to end well by the launcher.
@@ -71,7 +73,27 @@ def find(run: Run, *, fixed_port: bool, folder: Path) -> str | None:
         return "no-torch"
     if ("No space left on device" in everything or not everything) and _nearly_full(folder):
         return "disk"
+    waiting = run.timed_out or bool(_GAVE_UP.search(run.stderr))
+    if waiting and any(_still_starting(run, rank) for rank in range(run.request.world_size)):
+        return "too-slow"
     return None
+
+
+def _still_starting(run: Run, rank: int) -> bool:
+    """When the launch was stopped, `rank` had not begun the script's own work: Python was not there yet, or
+    was still loading torch.
+    """
+    log = run.rank(rank)
+    if log is not None and (log.stdout or log.reached_end or log.exit_code not in (None, -15, -9)):
+        return False
+    if any(call.rank == rank for call in run.collectives):
+        return False
+    stacks = [stack for stack in run.stacks if stack.rank == rank]
+    if stacks:
+        loading = any(frame.file.startswith("<frozen importlib") for frame in stacks[-1].frames)
+        return loading and any("torch" in frame.code for frame in stacks[-1].frames)
+    # No word since its start: too slow even to say where it stands.
+    return all(event.name == "start" for event in run.events if event.rank == rank)
 
 
 def _resolvable(name: str) -> bool:

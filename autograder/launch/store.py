@@ -6,15 +6,14 @@ A Run that the machine spoilt (`infra`) is never kept.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from autograder.files import write_whole
 from autograder.launch.evidence import RECORDER_SCHEMA
 from autograder.launch.run import SCHEMA, Request, Run
 
@@ -74,15 +73,5 @@ def _read(name: str) -> Run | None:
 
 def _write(name: str, run: Run) -> None:
     folder = _folder()
-    if folder is None:
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    handle, part = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(run.to_json() + "\n")
-        os.replace(part, folder / f"{name}.json")
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(part)
-        raise
+    if folder is not None:
+        write_whole(folder / f"{name}.json", (run.to_json() + "\n").encode())

@@ -17,16 +17,14 @@ from pathlib import Path
 
 import psutil
 
+from autograder.launch.command import left_by_others
+
 TOKEN = "AUTOGRADER_COPY"
 LOG_TAIL = 4_000
 GRACE_S = 2.0
 
-# What a launch or another session left in the environment must not reach a copy (see launch/).
-_INHERITED = ("MCI_", "MASTER_", "TORCH", "SLURM_", "JPY_", "IPYTHON", "PYTHON")
-_INHERITED_EXACT = {
-    "RANK", "LOCAL_RANK", "WORLD_SIZE", "RALENTI", "RANG_LENT", "PAS", "STRATEGIE",
-    "AUTOGRADER_KEY_FILE", "AUTOGRADER_RUNS", "AUTOGRADER_COURSE",
-}  # fmt: skip
+# A grader's own Python settings, PYTHONPATH too, which a launch keeps.
+_PYTHONS = ("IPYTHON", "PYTHON")
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ def clean_environment(**extra: str) -> dict[str, str]:
     kept = {
         name: value
         for name, value in os.environ.items()
-        if name not in _INHERITED_EXACT and not name.startswith(_INHERITED)
+        if not left_by_others(name) and not name.startswith(_PYTHONS)
     }
     return (
         kept

@@ -9,29 +9,22 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import zipfile
-from datetime import datetime
 from importlib import resources
 from pathlib import Path
 from string import Template
 
 from autograder.course import Course
 from autograder.course_model import FILE_NAME
+from autograder.files import write_zip
+from autograder.messages import french_moment, french_span
 from autograder.notebook.generate import RELEASE
 from autograder.notebook.leaks import scan
 
 README_NAME = "LISEZMOI.md"
-EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date that a zip can hold: the same bytes whenever it is made
 # What a wheel is built from. Neither source/, nor the course key, nor the tests.
 BUILT_FROM = ("pyproject.toml", "README.md", "LICENSE")
 PACKAGE = "autograder"
 OLDEST_SETUPTOOLS = 77  # as pyproject.toml asks
-
-_DAYS = ("lundi", "mardi", "mercredi", "jeudi", "vendredi", "samedi", "dimanche")
-_MONTHS = (
-    "janvier", "février", "mars", "avril", "mai", "juin",
-    "juillet", "août", "septembre", "octobre", "novembre", "décembre",
-)  # fmt: skip
 
 
 class BundleError(RuntimeError):
@@ -58,23 +51,8 @@ def bundle(course: Course, out: Path) -> list[str]:
         wheel = build_wheel(course.root, Path(folder_name))
         content[wheel.name] = wheel.read_bytes()
     content[README_NAME] = readme(course, wheel.name).encode()
-    _write_zip(out, content)
+    write_zip(out, content)
     return sorted(content)
-
-
-def _write_zip(out: Path, content: dict[str, bytes]) -> None:
-    draft = out.with_name(out.name + ".part")
-    try:
-        with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name in sorted(content):
-                entry = zipfile.ZipInfo(name, EPOCH)
-                entry.compress_type = zipfile.ZIP_DEFLATED
-                entry.create_system = 3  # the same header on every system
-                entry.external_attr = 0o644 << 16
-                archive.writestr(entry, content[name])
-        os.replace(draft, out)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def build_wheel(root: Path, out: Path) -> Path:
@@ -148,26 +126,3 @@ def _python() -> str:
     asked = str(importlib.metadata.metadata(PACKAGE)["Requires-Python"])
     found = re.search(r"\d+\.\d+", asked)
     return found.group(0) if found else f"{sys.version_info.major}.{sys.version_info.minor}"
-
-
-def french_day(moment: datetime) -> str:
-    """jeudi 1er janvier 1970"""
-    day = "1er" if moment.day == 1 else str(moment.day)
-    return f"{_DAYS[moment.weekday()]} {day} {_MONTHS[moment.month - 1]} {moment.year}"
-
-
-def french_hour(moment: datetime) -> str:
-    """13 h, 9 h 05"""
-    return f"{moment.hour} h" + (f" {moment.minute:02}" if moment.minute else "")
-
-
-def french_moment(moment: datetime) -> str:
-    """jeudi 1er janvier 1970 à 13 h"""
-    return f"{french_day(moment)} à {french_hour(moment)}"
-
-
-def french_span(start: datetime, end: datetime) -> str:
-    """le jeudi 1er janvier 1970, de 13 h à 17 h"""
-    if start.date() == end.date():
-        return f"le {french_day(start)}, de {french_hour(start)} à {french_hour(end)}"
-    return f"du {french_moment(start)} au {french_moment(end)}"

@@ -18,6 +18,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from autograder.messages import text
+from autograder.notebook.stubs import CODE_STUB, TEXT_STUB
 
 Role = Literal["test", "answer", "labo", "written", "locked", "show", "plain"]
 
@@ -248,9 +249,6 @@ def _inner_tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]
 
 
 # ------------------------------------------------------------------------------------------ released form
-
-CODE_STUB = 'raise NotImplementedError("à compléter")'
-TEXT_STUB = "Écrivez votre réponse ici."
 
 
 def released_source(cell: Cell) -> str:

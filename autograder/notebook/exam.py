@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import importlib.metadata
 import os
-import platform
 from dataclasses import dataclass
 from pathlib import Path
 
 import autograder
 from autograder import course as courses
+from autograder.launch import engine
 from autograder.messages import text
 from autograder.notebook.cells import CopyError, read_notebook
 from autograder.notebook.repair import Skeleton, skeleton
@@ -83,16 +82,13 @@ def _key_file(root: Path | None) -> Path | None:
 
 def versions(exam: Exam) -> dict[str, str]:
     """What a mark depends on besides the copy."""
-    try:
-        torch = importlib.metadata.version("torch")
-    except importlib.metadata.PackageNotFoundError:
-        torch = "absent"
-    mine = {
+    launched = engine.versions()
+    return {
         "autograder": f"{autograder.__version__}+{_code()}",
-        "python": platform.python_version(),
-        "torch": torch,
+        "python": launched["python"],
+        "torch": launched["torch"],
+        "tests": exam.tests_sha256,
     }
-    return mine | {"tests": exam.tests_sha256}
 
 
 @functools.cache

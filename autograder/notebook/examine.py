@@ -49,7 +49,7 @@ def examine(
         elif (near := nearest_notebook(folder, assignment)) is not None:
             result = not_graded(exam, text("grading.wrong-name", name=near, expected=path.name))
         elif (labo := read_regular(folder / LABO, MAX_LABO)) is not None:
-            result = _script(exam, labo)
+            result = _answers_missing(_script(exam, labo), path.name)
         else:
             result = not_graded(exam, text("grading.no-notebook", expected=path.name))
     except CopyError as error:
@@ -147,6 +147,21 @@ def _script(exam: Exam, labo: bytes) -> CopyResult:
     )
     cells = {outcome.id: outputs(outcome, outcome.max_points) for outcome in outcomes}
     return replace(_assemble(exam, outcomes, cells, (), (), None), notebook=False)
+
+
+def _answers_missing(result: CopyResult, expected: str) -> CopyResult:
+    """A copy that is labo.py alone: its tests count; answers that were never handed in have no mark."""
+    cause = text("grading.labo-alone", expected=expected)
+    tests = tuple(
+        replace(test, status="not_graded", message=cause) if test.status == "skipped" else test
+        for test in result.tests
+    )
+    if tests == result.tests:
+        return result
+    return replace(
+        result, tests=tests, graded=False, cause=result.cause or cause,
+        max_score=sum(test.max_points for test in tests),
+    )  # fmt: skip
 
 
 def _answer_names(exam: Exam) -> list[str]:

@@ -80,8 +80,8 @@ def _convert(course: Course, name: str, work: Path, db_url: str | None) -> None:
     config.CourseDirectory.root = str(work)
     config.CourseDirectory.db_url = db_url or "sqlite://"
     config.CourseDirectory.assignment_id = name
-    # The folder holds declared files only, and no course.yaml to check them against.
-    left_out = {"DeclaredFilesOnly"} | (set() if db_url else {"SaveCells"})
+    # The folder holds declared files only, and no course.yaml to read.
+    left_out = {"DeclaredFilesOnly", "SaveDueDate"} | (set() if db_url else {"SaveCells"})
     steps = config.GenerateAssignment.preprocessors
     config.GenerateAssignment.preprocessors = [step for step in steps if step.split(".")[-1] not in left_out]
     config.GenerateAssignment.no_database = db_url is None

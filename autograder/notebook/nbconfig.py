@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autograder.course import Course
-from autograder.notebook.cells import CODE_STUB, TEXT_STUB
+from autograder.notebook.stubs import CODE_STUB, TEXT_STUB
 
 if TYPE_CHECKING:
     from traitlets.config import Config
@@ -50,8 +50,11 @@ def configure(config: Config, course: Course) -> None:
         f"{PLUGINS}.DeclaredFilesOnly",
         *(f"nbgrader.preprocessors.{name}" for name in (
             "IncludeHeaderFooter", "LockCells", "ClearSolutions", "ClearOutput", "CheckCellMetadata",
-            "ComputeChecksums", "SaveCells", "ClearHiddenTests", "ClearMarkScheme", "ComputeChecksums",
-            "CheckCellMetadata",
+            "ComputeChecksums", "SaveCells",
+        )),
+        f"{PLUGINS}.SaveDueDate",
+        *(f"nbgrader.preprocessors.{name}" for name in (
+            "ClearHiddenTests", "ClearMarkScheme", "ComputeChecksums", "CheckCellMetadata",
         )),
     ]  # fmt: skip
 

@@ -3,7 +3,7 @@ own.
 
 Sanitize: RepairCopy first. Autograde: ExecuteApart in place of Execute, LimitBytes of LimitOutput,
 SaveGrades of SaveAutoGrades; LatePolicy for the penalties. Feedback: StripTests. Release: DeclaredFilesOnly
-first.
+first, SaveDueDate after SaveCells.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
 from nbformat import NotebookNode
 from nbgrader import utils
+from nbgrader.api import Gradebook
 from nbgrader.plugins import LateSubmissionPlugin
 from nbgrader.preprocessors import NbGraderPreprocessor, SaveAutoGrades
 from traitlets import Integer, Unicode
@@ -26,12 +28,16 @@ from autograder.notebook.cells import cut, same_code, unique_id
 from autograder.notebook.exam import Exam, prepare, still_good
 from autograder.notebook.examine import examine
 from autograder.notebook.late import penalty
+from autograder.notebook.nbconfig import utc_naive
 from autograder.notebook.recorded import Reviewed
 from autograder.notebook.repair import Skeleton, repair
 from autograder.notebook.result import CopyResult, kept, result_path
 from autograder.notebook.student_shell import shorten
 
 Converted = tuple[NotebookNode, dict[str, Any]]
+
+# Feedback does not wrap what a cell printed: a test's report is cut into lines that fit its column.
+_PAGE = textwrap.TextWrapper(100, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _coursedir(plugin: Any) -> Any:
@@ -191,6 +197,18 @@ class SaveGrades(SaveAutoGrades):
         self.gradebook.db.commit()
 
 
+class SaveDueDate(NbGraderPreprocessor):
+    """Give the gradebook the due date of course.yaml: nbgrader alone would take no copy for late."""
+
+    def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> Converted:
+        info = resources["nbgrader"]
+        course = courses.load(Path(_coursedir(self).root))
+        due = utc_naive(course.assignment(info["assignment"]).due)
+        with Gradebook(info["db_url"], course.course.id) as gradebook:
+            gradebook.update_or_create_assignment(info["assignment"], duedate=due)
+        return nb, resources
+
+
 class LatePolicy(LateSubmissionPlugin):
     """course.yaml's late policy."""
 
@@ -223,9 +241,11 @@ class StripTests(NbGraderPreprocessor):
                     output.evalue = text("grading.test-failed")
                     output.traceback = [output.evalue]
                 output.traceback = [self._clean(line) for line in output.traceback]
+                if test:
+                    output.traceback = [_wrapped(line) for line in output.traceback]
                 output.evalue = self._clean(output.evalue)
             elif output.output_type == "stream":
-                output.text = self._clean(output.text)
+                output.text = _wrapped(self._clean(output.text)) if test else self._clean(output.text)
             else:
                 output.data = {
                     kind: self._clean(v) if isinstance(v, str) else v for kind, v in output.data.items()
@@ -236,6 +256,10 @@ class StripTests(NbGraderPreprocessor):
         for path in self._paths:
             content = content.replace(path, "…")
         return content
+
+
+def _wrapped(report: str) -> str:
+    return "\n".join(_PAGE.fill(line) for line in report.split("\n"))
 
 
 def _private_paths(root: Path) -> list[str]:

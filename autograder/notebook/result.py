@@ -8,13 +8,15 @@ import dataclasses
 import hashlib
 import json
 import os
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from autograder.files import write_whole
+
 SCHEMA = 1
-_NOT_THE_COPY = {".ipynb_checkpoints", "__pycache__", ".git", "timestamp.txt"}
+# Neither digested nor run: what another program adds to a copy.
+NOT_THE_COPY = {".ipynb_checkpoints", "__pycache__", ".git", "timestamp.txt"}
 
 
 @dataclass(frozen=True)
@@ -93,10 +95,10 @@ def copy_sha256(folder: Path) -> str:
     """The content of a submission: names and bytes of its regular files, without its timestamp and caches."""
     digest = hashlib.sha256()
     for place, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in _NOT_THE_COPY)
+        folders[:] = sorted(name for name in folders if name not in NOT_THE_COPY)
         for name in sorted(files):
             path = Path(place, name)
-            if name in _NOT_THE_COPY or path.is_symlink() or not path.is_file():
+            if name in NOT_THE_COPY or path.is_symlink() or not path.is_file():
                 continue
             digest.update(path.relative_to(folder).as_posix().encode("utf-8", "surrogateescape") + b"\0")
             with path.open("rb") as file:
@@ -111,11 +113,7 @@ def result_path(root: Path, assignment: str, student: str) -> Path:
 
 def keep(result: CopyResult, path: Path) -> None:
     """Write `result` at `path`, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, draft = tempfile.mkstemp(dir=path.parent, suffix=".part")
-    with os.fdopen(handle, "w", encoding="utf-8", errors="surrogatepass") as file:
-        file.write(result.to_json())
-    os.replace(draft, path)
+    write_whole(path, result.to_json().encode("utf-8", errors="surrogatepass"))
 
 
 def kept(path: Path) -> CopyResult | None:

@@ -22,12 +22,12 @@ from autograder.messages import text
 from autograder.notebook.apart import clean_environment, run_module
 from autograder.notebook.cells import LABO
 from autograder.notebook.plain import decode
+from autograder.notebook.result import NOT_THE_COPY
 
 MAX_LABO = 200_000
 MAX_RESULT = 64_000_000
 MAX_COPIED = 50_000_000
 OUTPUT_LIMIT = 64 * 1024  # characters kept of one cell's stream: head and tail
-_SKIPPED = {".ipynb_checkpoints", "__pycache__", ".git", "timestamp.txt"}
 _RUN_ROLES = ("answer", "labo", "plain", "locked")
 
 Outputs = list[dict[str, Any]]
@@ -188,10 +188,10 @@ def copy_files(folder: Path, work: Path) -> None:
     """
     total = 0
     for place, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in _SKIPPED)
+        folders[:] = sorted(name for name in folders if name not in NOT_THE_COPY)
         for name in sorted(files):
             path = Path(place, name)
-            if name in _SKIPPED or name.endswith(".ipynb") or not stat.S_ISREG(path.lstat().st_mode):
+            if name in NOT_THE_COPY or name.endswith(".ipynb") or not stat.S_ISREG(path.lstat().st_mode):
                 continue
             total += path.lstat().st_size
             if total > MAX_COPIED:

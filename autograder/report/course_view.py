@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from autograder.course import Course
-from autograder.messages import text
-from autograder.notebook.bundle import french_moment, french_span
+from autograder.messages import french_moment, french_span, text
 
 
 def view(course: Course) -> str:

@@ -39,7 +39,7 @@ def view(run: Run, diagnosis: Any | None) -> str:
     lines = [text("run_view.command", command=run.command), ""]
     if run.per_rank and run.ranks:
         for log in run.ranks:
-            lines += [*_block(_rank_title(log), log.stdout, log.stderr, log.truncated), ""]
+            lines += [*_block(_rank_title(run, log), log.stdout, log.stderr, log.truncated), ""]
     else:
         lines += [*_block(text("run_view.merged"), run.stdout, run.stderr, run.output_limited), ""]
     if not run.ranks and run.launcher_stderr and not (run.stdout or run.stderr):
@@ -133,10 +133,11 @@ def _score(result: Mapping[str, Any]) -> Iterator[str]:
         yield text("check_view.all-passed", assignment=name)
 
 
-def _rank_title(log: RankLog) -> str:
+def _rank_title(run: Run, log: RankLog) -> str:
     title = text("run_view.rank", rank=log.rank)
-    if log.exit_code == -15:  # the launcher's own SIGTERM: this rank did nothing wrong
-        return f"{title} ({text('run_view.rank-stopped')})"
+    if log.exit_code == -15:  # not this rank's own end: the launcher's SIGTERM, or ours at the limit
+        ended_by_us = run.timed_out or run.output_limited
+        return f"{title} ({text('run_view.rank-ended' if ended_by_us else 'run_view.rank-stopped')})"
     return f"{title} ({text('run_view.rank-end', code=log.exit_code)})" if log.exit_code else title
 
 

@@ -19,12 +19,11 @@ FORMGRADER = "jupyter lab"
 
 
 def class_view(report: ClassReport) -> RenderableType:
-    """The class: the table, what was not graded and why, what is left to do by hand and how."""
+    """The class: the table, what was not graded and why."""
     parts: list[RenderableType] = [class_table(report)]
     if refused := not_graded_lines(report):
         parts.append(Text("\n" + text("grading.not-graded-title"), style="bold"))
         parts += [Text(f"  {line}") for line in refused]
-    parts.append(Text("\n" + "\n".join(left_by_hand(report))))
     return Group(*parts)
 
 

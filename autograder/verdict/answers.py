@@ -27,6 +27,14 @@ def within(value: object, low: float, high: float) -> bool:
     return number is not None and low <= number <= high
 
 
+def truth(ok: object) -> bool:
+    """Whether `ok` holds. A student's object whose comparison raises, or has no truth value, is wrong."""
+    try:
+        return bool(ok)
+    except Exception:
+        return False
+
+
 def _number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return None

@@ -72,7 +72,8 @@ def quoted(run: Run, line: int) -> str:
 
 
 def ranks_named(ranks: Sequence[int], lower: bool = False) -> str:
-    """« Rang 1 », « Rangs 0 et 1 »; `lower` inside a sentence."""
+    """« Rang 1 », « Rangs 0 et 1 », in order; `lower` inside a sentence."""
+    ranks = sorted(ranks)
     if len(ranks) == 1:
         named = messages.text("part.rank", ranks=ranks[0])
     else:

@@ -93,6 +93,18 @@ def ran(
     return all(len(matching(run, op, rank, numel)) >= at_least for rank in wanted)
 
 
+def did(
+    run: Run, op: str | Sequence[str] | None, rank: int, numel: int | None,
+    values: Sequence[Sequence[float]] | None,
+) -> bool:
+    """True when `rank` completed such a collective whose result, where `values` are given, is one."""
+    found = matching(run, op, rank, numel)
+    if values is None:
+        return bool(found)
+    results = [call.values_out for call in found if call.values_out is not None]
+    return any(same(result, one) for result in results for one in values)
+
+
 def matching(
     run: Run, op: str | Sequence[str] | None = None, rank: int | None = None, numel: int | None = None,
 ) -> list[Collective]:
@@ -129,14 +141,6 @@ def internal(run: Run, rank: int) -> list[Collective]:
 def reductions(run: Run, rank: int | None = None) -> list[Collective]:
     """The completed reductions whose result was recorded (tensors of at most 64 elements)."""
     return [c for c in matching(run, tuple(REDUCTIONS), rank) if c.values_out is not None]
-
-
-def reduced_values(run: Run) -> dict[int, list[tuple[float, ...]]]:
-    """For each rank, what its reductions gave, in order, flat."""
-    return {
-        rank: [call.values_out for call in reductions(run, rank) if call.values_out is not None]
-        for rank in world(run)
-    }
 
 
 def ddp_ran(run: Run) -> bool:

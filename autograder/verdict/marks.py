@@ -21,7 +21,7 @@ from autograder import messages
 from autograder.launch.run import Run
 from autograder.verdict import diagnosis as diagnoses
 from autograder.verdict import evidence, report, texts
-from autograder.verdict.answers import close, within
+from autograder.verdict.answers import close, truth, within
 from autograder.verdict.outcome import NotGraded, TestFailed
 from autograder.verdict.report import Line, TestReport
 
@@ -134,21 +134,10 @@ class Marks:
         if run.exit_code == 0 and not evidence.recorded(run):
             self._give_up(messages.text("check.no-record"), "", None)
         wanted = list(evidence.world(run) if ranks is None else ranks)
-        without = [rank for rank in wanted if not self._did(run, op, rank, numel, values)]
+        without = [rank for rank in wanted if not evidence.did(run, op, rank, numel, values)]
         finding = report.missing_collective(run, op, without, values is not None) if without else ""
         self._add(not without, finding, advice, points, gate, run, collective=True)
         return not without
-
-    @staticmethod
-    def _did(
-        run: Run, op: str | Sequence[str] | None, rank: int, numel: int | None,
-        values: Sequence[Sequence[float]] | None,
-    ) -> bool:
-        found = evidence.matching(run, op, rank, numel)
-        if values is None:
-            return bool(found)
-        results = [call.values_out for call in found if call.values_out is not None]
-        return any(evidence.same(result, one) for result in results for one in values)
 
     def ddp(self, gate: bool = False, points: float = 0, advice: str = "", run: Run | None = None) -> bool:
         """Every rank wrapped its model in DDP and DDP reduced the gradients itself."""
@@ -200,13 +189,13 @@ class Marks:
         run: Run | None = None,
     ) -> bool:
         """Anything else; `finding` (French) says what is wrong when `ok` is false."""
-        passed = _truth(ok)
+        passed = truth(ok)
         self._add(passed, "" if passed else finding, advice, points, gate, run or self._run)
         return passed
 
     def answer(self, name: str, value: object, ok: object, advice: str = "", points: float = 0) -> bool:
         """A plain answer of the student: a wrong one is shown with its name, the right one never."""
-        passed = _truth(ok)
+        passed = truth(ok)
         finding = "" if passed else report.wrong_answer(name, value)
         self._add(passed, finding, advice, points, False, self._run, about_run=False)
         return passed
@@ -238,7 +227,9 @@ class Marks:
         pending = round(self.max_points - at_stake, 6)
         if pending:
             self.max_points = round(at_stake, 6)
-            self.remark(messages.text("check.pending", points=messages.number(pending)))
+            self.remark(messages.text(
+                "check.pending", points=messages.number(pending), s=messages.plural(pending),
+            ))
         closed = any(line.gate and not line.ok for line in self._lines)
         earned = 0.0 if closed else round(sum(line.points for line in self._lines if line.ok), 6)
         earned = self.max_points if math.isclose(earned, self.max_points) else earned
@@ -323,11 +314,3 @@ class Marks:
             ok=ok, finding=finding, advice=advice, points=float(points), gate=gate, run=run, text=text,
             collective=collective, about_run=about_run and run is not None,
         ))
-
-
-def _truth(ok: object) -> bool:
-    try:
-        return bool(ok)
-    except Exception:   # an answer of a strange type whose comparison has no truth value is a wrong answer
-        return False
-

@@ -129,7 +129,8 @@ def missing_text(run: Run, expected: str, rank: int | None, secret: bool) -> str
 
 def missing_collective(run: Run, op: Any, without: Sequence[int], by_values: bool) -> str:
     """No such collective was completed on those ranks: what was recorded there instead."""
-    named = ", ".join([op] if isinstance(op, str) else op) if op else messages.text("check.any-collective")
+    names = [op] if isinstance(op, str) else list(op or ())
+    named = " ou ".join(f"`{name}`" for name in names) or messages.text("check.any-collective")
     seen = ", ".join(f"{name} × {count}" for name, count in sorted(evidence.ops(run, without[0]).items()))
     other = by_values and evidence.matching(run, op, without[0])
     key = "check.wrong-values" if other else "check.no-collective"

@@ -116,10 +116,11 @@ def _pieces(output: str, word: str) -> Iterator[str]:
 def results(run: Run, marker: str = "RESULTAT") -> list[tuple[int | None, dict[str, Any]]]:
     """The `RESULTAT {json}` objects with the rank that printed each (None where ranks are not separated).
 
-    Decoded from each marker on, since two ranks may glue their lines.
+    Decoded from each marker on, since two ranks may glue their lines. On stderr too: `logging` writes there.
     """
     sources: list[tuple[int | None, str]] = (
-        [(log.rank, log.stdout) for log in run.ranks] if run.per_rank and run.ranks else [(None, run.stdout)]
+        [(log.rank, output) for log in run.ranks for output in (log.stdout, without_source(log.stderr))]
+        if run.per_rank and run.ranks else [(None, run.stdout), (None, without_source(run.stderr))]
     )
     decoder = json.JSONDecoder()
     found: list[tuple[int | None, dict[str, Any]]] = []

@@ -1,0 +1,74 @@
+"""The sample class, from the zip that comes in to the marks that stand in examples/class/expected.yaml."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from autograder import course as courses
+from autograder.batch.collect import collect
+from autograder.batch.grade import ClassReport, grade_class
+
+ROOT = Path(__file__).resolve().parent.parent
+EXPECTED: dict[str, dict[str, dict[str, Any]]] = yaml.safe_load(
+    (ROOT / "examples" / "class" / "expected.yaml").read_text(encoding="utf-8")
+)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> ClassReport:
+    root = tmp_path_factory.mktemp("classe")
+    for name in ("course.yaml", "nbgrader_config.py"):
+        shutil.copy(ROOT / name, root / name)
+    for name in ("source", "release"):
+        shutil.copytree(ROOT / name, root / name)
+    course = courses.load(root)
+    spec = importlib.util.spec_from_file_location("make_class", ROOT / "examples" / "make_class.py")
+    assert spec is not None and spec.loader is not None
+    make_class = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(make_class)
+    make_class.make_class(course, root / "inbox")
+    declared = {one.id: one.files for one in course.assignments}
+    assert not collect(root / "inbox" / "submitted", root, declared).refused
+    with pytest.MonkeyPatch.context() as patch:  # as conftest does for each test
+        patch.setenv("AUTOGRADER_KEY_FILE", str(ROOT / "tests" / "data" / "test.key"))
+        patch.setenv("AUTOGRADER_RUNS", str(ROOT / "tests" / "runs"))
+        return grade_class(course)
+
+
+@pytest.mark.parametrize("student", sorted(EXPECTED))
+def test_each_student_gets_the_stated_marks(report: ClassReport, student: str) -> None:
+    found = {row.assignment: row for row in report.rows if row.student == student}
+    assert sorted(found) == sorted(EXPECTED[student])
+    for assignment, expected in EXPECTED[student].items():
+        row = found[assignment]
+        assert row.recorded.problem is None
+        seen = {
+            "auto": row.result.score,
+            "graded": row.result.graded,
+            "by_hand": sum(name in WRITTEN for name in row.recorded.pending),
+            "flags": sorted(row.result.flags),
+            "diagnosis": row.result.diagnosis["id"] if row.result.diagnosis else None,
+            "late": row.recorded.late_s > 0,
+        }
+        wanted = {
+            "graded": True, "flags": [], "diagnosis": None, "by_hand": 0, "late": False,
+        } | expected  # fmt: skip
+        assert seen == wanted, assignment
+
+
+def test_every_student_of_the_class_is_expected(report: ClassReport) -> None:
+    assert {row.student for row in report.rows} == set(EXPECTED)
+
+
+def test_what_could_not_be_graded_has_its_cause(report: ClassReport) -> None:
+    lost = [row.result for row in report.rows if not row.result.graded]
+    assert lost and all(result.cause for result in lost)
+
+
+WRITTEN = {"ex1-question-un-processus", "ex2-question-blocage", "ex3-reponse", "ex4-reponse", "ex5-reponse"}
