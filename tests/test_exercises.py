@@ -29,7 +29,7 @@ import pytest
 import yaml
 
 from autograder import course as courses
-from autograder.notebook.examine import examine
+from autograder.notebook.examine import examine, examine_script
 from autograder.notebook.generate import generate
 from autograder.notebook.result import CopyResult
 
@@ -132,8 +132,9 @@ def test_the_bare_release_gets_nothing_and_is_told_why(assignment: str, tmp_path
 
 @pytest.mark.parametrize("case", scripts(), ids=lambda case: f"{case.assignment}/{case.name}")
 def test_a_script_gets_its_mark(case: Script, tmp_path: Path) -> None:
-    (tmp_path / "labo.py").write_bytes((WRONG / case.assignment / case.name).read_bytes())
-    result = graded(tmp_path, case.assignment)
+    labo = tmp_path / "labo.py"
+    labo.write_bytes((WRONG / case.assignment / case.name).read_bytes())
+    result = examine_script(labo, case.assignment, courses.load(ROOT))
     assert result.graded, told(result)
     assert result.score == pytest.approx(case.points), told(result)
     assert sorted(result.flags) == sorted(case.flags), told(result)

@@ -124,11 +124,11 @@ def as_typed(request: Request) -> str:
     script = shlex.quote(request.script)
     if not request.launcher:
         return f"{env}python3 {script}"
-    end = f"--master_addr={ADDRESS} --master_port={COURSE_PORT} {script}"
+    ranks, end = f"--nproc_per_node={request.nproc}", f"--master_port={COURSE_PORT} {script}"
     if request.nnodes == 1:
-        return f"{env}torchrun --nproc_per_node={request.nproc} {end}"
+        return f"{env}torchrun {ranks} {end}"
     return " & ".join(
-        f"{env}torchrun --nnodes={request.nnodes} --node_rank={node} --nproc_per_node={request.nproc} {end}"
+        f"{env}torchrun --nnodes={request.nnodes} --node_rank={node} {ranks} --master_addr={ADDRESS} {end}"
         for node in range(request.nnodes)
     )
 
