@@ -86,7 +86,7 @@ def _grader_commands(commands: argparse._SubParsersAction[argparse.ArgumentParse
         "--check", action="store_true", help="prove and compare only; never refuses on a date"
     )
     release.add_argument(
-        "--as-of", metavar="DATE", help="take another day for today: ISO 8601, or -P7D from the session"
+        "--as-of", metavar="DATE", help="another day for today: ISO 8601, or from the session: --as-of=-P7D"
     )
     release.add_argument("--bundle", metavar="OUT.zip", help="also write what students get")
     release.add_argument("--force", action="store_true", help="release after the assignment's due date")

@@ -243,8 +243,39 @@ def test_check_of_an_unknown_assignment_names_the_nearest(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(ROOT)
-    assert cli.main(["check", "ex1-rangs"]) == 2
-    assert "ex1-rang" in capsys.readouterr().err
+    for typed in (["check", "ex1-rangs"], ["check", "ex1"], ["pack", "ex1-rangs", "--id", "a"]):
+        assert cli.main(typed) == 2
+        assert "Vouliez-vous dire `ex1-rang`" in capsys.readouterr().err
+    assert cli.main(["check", "zzz"]) == 2
+    assert "n'est pas un exercice de ce cours" in capsys.readouterr().err
+
+
+def test_course_outside_of_a_course_says_where_to_go(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["course"]) == 2
+    assert "Placez-vous dans le dossier du cours" in capsys.readouterr().err
+
+
+def test_an_interrupted_grading_says_that_it_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import autograder.batch.grade
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(autograder.batch.grade, "grade_class", interrupted)
+    assert cli.main(["grade", "--no-sandbox"]) == 130
+    assert "the same command goes on" in capsys.readouterr().err
+
+
+def test_a_student_without_a_copy_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "course.yaml").write_bytes((ROOT / "course.yaml").read_bytes())
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["grade", "ex1-rang", "--student", "personne", "--no-sandbox"]) == 1
+    assert "by personne in" in capsys.readouterr().err
 
 
 # ---------------------------------------------------------------------------------- pack, course, doctor

@@ -191,6 +191,28 @@ def test_check_of_nothing_or_of_an_unknown_assignment(course: courses.Course, tm
     assert check("mini", folder).graded is False
 
 
+def test_check_of_the_source_itself_has_no_remark_on_its_hidden_tests(course: courses.Course) -> None:
+    result = check("mini", course.root / "source" / "mini")
+    assert (result.score, result.remarks) == (6, ())
+
+
+def test_check_in_another_exercise_s_folder_says_where_to_go(course: courses.Course) -> None:
+    other = course.root / "autre"
+    other.mkdir()
+    (other / "autre.ipynb").write_text("{}")
+    (other / "labo.py").write_text("print(1)")
+    with pytest.raises(CopyError, match="Placez-vous dans le dossier qui le contient"):
+        check("mini", other)
+
+
+def test_check_of_a_misnamed_notebook_gives_its_right_name(course: courses.Course) -> None:
+    desk = course.root / "bureau"
+    desk.mkdir()
+    (desk / "mini (1).ipynb").write_text("{}")
+    with pytest.raises(CopyError, match=r"il doit s'appeler `mini\.ipynb`"):
+        check("mini", desk)
+
+
 def test_check_on_a_student_s_machine_uses_the_notebook_s_own_tests(
     course: courses.Course, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

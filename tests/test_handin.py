@@ -98,6 +98,12 @@ def test_a_misnamed_notebook_is_named_with_its_right_name(tmp_path: Path, name: 
     assert name in str(refusal.value) and "ex1-rang.ipynb" in str(refusal.value)
 
 
+def test_another_exercise_s_notebook_is_not_to_be_renamed(tmp_path: Path) -> None:
+    folder = copy_of(tmp_path / "ex1-rang")
+    with pytest.raises(HandinError, match="Placez-vous dans le dossier qui le contient"):
+        pack("ex2-rang", ["labo.py"], "dupont", folder)
+
+
 @pytest.mark.parametrize("content", [b"", b'{"cells": [', b"[]", b'{"metadata": {}}'])
 def test_an_unreadable_notebook_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "ex1-rang.ipynb").write_bytes(content)

@@ -145,7 +145,7 @@ def test_a_student_s_day(repository: Path, right_copy: Path, tmp_path: Path) -> 
     assert "Tout est réussi" in said["autograder check ex1-rang"]
     assert "Réponse non évaluée" in said["autograder check ex1-rang ex1-rang/labo.py"]
     assert "WORLD_SIZE=2" in said["autograder run ex1-rang/labo.py"]
-    assert (desk / "ex1-rang-VOTRE_NUMERO.zip").is_file()
+    assert (desk / "ex1-rang-VOTRE_IDENTIFIANT.zip").is_file()
 
 
 @pytest.mark.timeout(600)

@@ -187,6 +187,17 @@ def test_words_that_students_read_anyway_are_no_secret(course: Course, tmp_path:
     assert scan(course, tmp_path) == []
 
 
+def test_two_lines_of_the_solution_in_the_lesson_are_a_copy_of_it(course: Course, tmp_path: Path) -> None:
+    cells = tiny.first_cells()
+    second = 'print("le rang lu est", rang_lu)'
+    cells[1].source = cells[1].source.replace("### END", f"{second}\n### END")
+    cells[0].source += f"\n\n```python\nrang_lu = int(os.environ['RANK'])\n\n  {second}\n```"
+    tiny.write_notebook(course.root / "source" / "ex1" / "ex1.ipynb", cells)
+    generate(course, "ex1", tmp_path)
+    found = [str(leak) for leak in scan(course, tmp_path)]
+    assert len(found) == 2 and all("gives away a solution line of ex1, cell ex1-labo" in one for one in found)
+
+
 def test_outputs_left_in_a_release_are_found(course: Course, tmp_path: Path) -> None:
     path = generate(course, "ex1", tmp_path)[0]
     content = json.loads(path.read_bytes())
@@ -227,7 +238,7 @@ def test_source_may_hold_declared_files_only(course: Course) -> None:
         ("ex1-reponse", {"points": 4}, "its written cells add up to 4 points, course.yaml says"),
         ("ex1-question", {"source": "### BEGIN SOLUTION\n### END SOLUTION"}, "not marked as a solution cell"),
         ("ex1-labo", {"source": "### BEGIN HIDDEN TESTS\nx\n### END HIDDEN TESTS"}, "is not a test cell"),
-        ("ex1-labo", {"grade_id": "ex2-reponse"}, "grade id ex2-reponse stands twice"),
+        ("ex1-labo", {"grade_id": "ex2-reponse"}, "grade id ex2-reponse stands twice, here and in ex1"),
     ],
 )
 def test_a_malformed_cell_is_told(course: Course, cell: str, change: dict[str, Any], told: str) -> None:

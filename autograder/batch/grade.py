@@ -78,6 +78,7 @@ def grade_class(
                 progress(len(results), total, " ".join(tasks[task]))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            progress(len(results), total, "stopping: the copy that runs ends first")
             raise
     offset = len(copies)
     recorded = record(course, copies, exams, lambda done, _, what: progress(offset + done, total, what))

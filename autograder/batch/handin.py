@@ -100,6 +100,14 @@ def read_timestamp(line: str) -> dt.datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
 
 
+def misplaceable(folder: Path) -> list[str]:
+    """The notebooks of `folder` that may be another one under a wrong name: one that has its folder's name
+    is that exercise's own.
+    """
+    own = folder.resolve().name
+    return [path.name for path in sorted(folder.glob("*.ipynb")) if path.is_file() and path.stem != own]
+
+
 def find_copy(assignment: str, start: Path) -> Path:
     """The folder that holds the copy: `start` itself, or the assignment's folder below it."""
     wanted = f"{assignment}.ipynb"
@@ -109,8 +117,7 @@ def find_copy(assignment: str, start: Path) -> Path:
             return place
     for place in places:
         if place.is_dir():
-            notebooks = [path.name for path in sorted(place.glob("*.ipynb"))]
-            close = nearest(wanted, notebooks)
+            close = nearest(wanted, misplaceable(place))
             if close:
                 raise HandinError(text("handin.notebook-misnamed", found=close, wanted=wanted, folder=place))
     raise HandinError(text("handin.notebook-missing", wanted=wanted, folder=start))

@@ -17,6 +17,8 @@ NO_SANDBOX = (
     "nothing precious can be reached, and say so with --no-sandbox (it is recorded in every result)."
 )
 
+STOPPED = "Interrupted. Results so far are kept: the same command goes on from there."
+
 
 def collect(source: Path) -> int:
     """0 when everything was placed, 1 when something was not, 2 when there is nothing to read."""
@@ -39,7 +41,8 @@ def collect(source: Path) -> int:
         print("\nNot placed:")
         for name, why in result.refused:
             print(f"  {name!r}: {why}")
-    print(f"\n{len(result.placed)} copies, {len(result.refused)} not placed.")
+    count = len(result.placed)
+    print(f"\n{count} {'copy' if count == 1 else 'copies'} placed, {len(result.refused)} not placed.")
     return FAILED if result.refused or not result.placed else OK
 
 
@@ -74,8 +77,13 @@ def grade(names: Sequence[str], students: Sequence[str], *, no_sandbox: bool) ->
             )  # fmt: skip
     except (CourseError, CopyError) as error:
         return usage(str(error))
+    except KeyboardInterrupt:
+        print(STOPPED, file=sys.stderr)
+        raise
     if not report.rows:
-        print(f"No copy of {', '.join(report.assignments)} in {course.root / 'submitted'}.", file=sys.stderr)
+        whose = f" by {', '.join(students)}" if students else ""
+        where = course.root / "submitted"
+        print(f"No copy of {', '.join(report.assignments)}{whose} in {where}.", file=sys.stderr)
         return FAILED
     # Redirected to a file there is no terminal to fit: room for every column.
     Console(width=None if sys.stdout.isatty() else REPORT_COLUMNS).print(class_view(report))

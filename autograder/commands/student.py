@@ -78,13 +78,14 @@ def run_json(result: Run, diagnosis: Diagnosis | None) -> dict[str, Any]:
 
 def check(assignment: str, path: Path | None, *, as_json: bool) -> int:
     """Run the assignment's tests. 0: all passed; 1: some failed; 3: not graded; 2: usage."""
+    from autograder.batch.handin import HandinError
     from autograder.notebook.cells import CopyError
     from autograder.notebook.check import check as examine
 
     try:
         _known(assignment)
         result = examine(assignment, path or _copy_folder(assignment))
-    except (CourseError, CopyError) as error:
+    except (CourseError, CopyError, HandinError) as error:
         return usage(str(error))
     if as_json:
         _print_json(check_json(result))
@@ -156,6 +157,8 @@ def course() -> int:
     """The course's facts and dates, in French."""
     from autograder.report.course_view import view
 
+    if find_root() is None:
+        return usage(text("cli.no-course", folder=Path.cwd()))
     try:
         print(view(load()))
     except CourseError as error:
@@ -164,8 +167,17 @@ def course() -> int:
 
 
 def _known(name: str) -> Assignment | None:
-    """The assignment; None where there is no course.yaml to know it from; CourseError for an unknown one."""
-    return load().assignment(name) if find_root() else None
+    """The assignment; None where there is no course.yaml to know it from; HandinError for an unknown one."""
+    from autograder.batch.handin import HandinError, nearest
+
+    if find_root() is None:
+        return None
+    known = {one.id: one for one in load().assignments}
+    if name not in known:
+        near = nearest(name, known) or next((one for one in known if name and one.startswith(name)), None)
+        key = "cli.no-such-assignment-near" if near else "cli.no-such-assignment"
+        raise HandinError(text(key, given=name, near=near or "", names=", ".join(known)))
+    return known[name]
 
 
 def _copy_folder(assignment: str) -> Path:

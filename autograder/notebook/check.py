@@ -50,10 +50,13 @@ def _result(assignment: str, path: Path) -> CopyResult:
     notebook = path / f"{assignment}.ipynb"
     if notebook.is_file():
         return examine_notebook(notebook, assignment, course)
-    if (near := nearest_notebook(path, assignment)) is not None and not (path / LABO).is_file():
-        raise CopyError(text("grading.wrong-name", name=near, expected=notebook.name))
+    here = path.resolve()
+    if (here / f"{here.name}.ipynb").is_file():  # another exercise's own folder, and its labo.py
+        raise CopyError(text("handin.notebook-missing", wanted=notebook.name, folder=here))
     if (path / LABO).is_file():
         return examine_script(path / LABO, assignment, course)
+    if (near := nearest_notebook(path, assignment)) is not None:
+        raise CopyError(text("handin.notebook-misnamed", found=near, wanted=notebook.name, folder=here))
     return examine(path, assignment, course)
 
 

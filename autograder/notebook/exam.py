@@ -25,6 +25,7 @@ class Exam:
     """
 
     assignment: str
+    tests_from: Path
     frame: Skeleton
     data: tuple[Path, ...]
     trusted: Trusted
@@ -61,7 +62,7 @@ def prepare(
     for path in data:
         digest.update(path.name.encode() + path.read_bytes())
     return Exam(
-        assignment, skeleton(notebook, release), data, Trusted(root, key, kept_runs, limit),
+        assignment, places[0], skeleton(notebook, release), data, Trusted(root, key, kept_runs, limit),
         digest.hexdigest(), places[0] == source, sandbox,
     )  # fmt: skip
 

@@ -1,13 +1,15 @@
 """Does anything that students get give an answer away? Every released file, against every secret.
 
 A secret is a line of a solution, of a hidden test or of a mark scheme that is long enough to be told from any
-other, and that students do not read elsewhere in the same assignment. Solutions are looked for in the release
-of every assignment: no release may hold a hole of any other, filled. Hidden tests and mark schemes use the
-same few words in each assignment, and are looked for in their own.
+other, and that students do not read elsewhere in the same assignment (a lesson may show one line of a
+solution; two in a row are a copy of it). Solutions are looked for in the release of every assignment: no
+release may hold a hole of any other, filled. Hidden tests and mark schemes use the same few words in each
+assignment, and are looked for in their own.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -68,13 +70,21 @@ def notebook_secrets(assignment: str, cells: list[Cell]) -> list[Secret]:
     public = [_plain(line) for cell in cells for line in released_source(cell).split("\n")]
     found: dict[str, Secret] = {}
     for cell in cells:
+        pasted = _pasted(cell, public)
         for kind, line in _hidden_lines(cell):
             plain = _plain(line)
             if len(plain) < (SHORTEST_CODE if cell.kind == "code" else SHORTEST_PROSE) or plain[0] == "#":
                 continue
-            if not any(plain in one for one in public):
+            if plain in pasted or not any(plain in one for one in public):
                 found.setdefault(plain, Secret(assignment, cell.id, kind, plain))
     return list(found.values())
+
+
+def _pasted(cell: Cell, public: list[str]) -> set[str]:
+    """The solution's lines of which two in a row stand in a row in what students read: no lesson, a copy."""
+    solution = [plain for kind, line in _hidden_lines(cell) if kind == "solution" and (plain := _plain(line))]
+    read = {*itertools.pairwise(plain for plain in public if plain)}
+    return {line for pair in itertools.pairwise(solution) if pair in read for line in pair}
 
 
 def _hidden_lines(cell: Cell) -> Iterator[tuple[Kind, str]]:

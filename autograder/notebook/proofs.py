@@ -42,7 +42,7 @@ def prove_source(course: Course, name: str) -> list[Finding]:
     try:
         cells = source_cells(read_notebook(folder / one.notebook))
     except CopyError as error:
-        return [Finding(name, what) for what in [*said, str(error)]]
+        return [Finding(name, what) for what in said or [str(error)]]
     said += [*_points(one, cells), *_markers(cells)]
     for cell in cells:
         if cell.role == "test":
@@ -59,7 +59,8 @@ def prove_ids(course: Course) -> list[Finding]:
             if not cell.graded:
                 continue
             if cell.id in owner:
-                what = f"grade id {cell.id} stands twice, here and in {owner[cell.id]}"
+                also = "" if owner[cell.id] == one.id else f", here and in {owner[cell.id]}"
+                what = f"grade id {cell.id} stands twice{also}"
                 findings.append(Finding(one.id, what))
             owner.setdefault(cell.id, one.id)
     return findings
