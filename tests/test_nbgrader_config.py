@@ -16,7 +16,8 @@ from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
 from autograder.course import Course, load
-from autograder.notebook.nbconfig import configure, sync_gradebook, utc_naive
+from autograder.notebook.gradebook import sync_gradebook
+from autograder.notebook.nbconfig import configure, utc_naive
 from autograder.notebook.stubs import CODE_STUB, TEXT_STUB
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from autograder.batch.grade import ClassReport, Row
 from autograder.batch.record import Recorded
 from autograder.notebook.result import CopyResult, TestResult
-from autograder.report.table import cell, class_view, copy_head, copy_markdown, left_by_hand, print_copy
+from autograder.report.table import cell, class_view, left_by_hand, print_copy
 
 
 def result(points: float, status: str = "passed", graded: bool = True, **more: object) -> CopyResult:
@@ -80,5 +80,5 @@ def test_one_copy() -> None:
 
 
 def test_the_head_of_a_copy() -> None:
-    assert "machine occupée" in copy_head(result(0, "not_graded", graded=False))
-    assert copy_markdown(result(4)).startswith("**ex1")
+    assert "machine occupée" in result(0, "not_graded", graded=False).head()
+    assert result(4)._repr_markdown_().startswith("**ex1")

@@ -19,7 +19,8 @@ from autograder import course as courses
 from autograder.batch.handin import TIMESTAMP, read_timestamp, timestamp_line
 from autograder.notebook.cells import CopyError, read_notebook
 from autograder.notebook.exam import Exam
-from autograder.notebook.nbconfig import configure, sync_gradebook, utc_naive
+from autograder.notebook.gradebook import sync_gradebook
+from autograder.notebook.nbconfig import configure, utc_naive
 from autograder.notebook.repair import repair, untouched
 from autograder.notebook.student import MAX_LABO, read_regular
 

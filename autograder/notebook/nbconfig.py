@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,21 +103,3 @@ def gradebook_url(course: Course) -> str:
 def utc_naive(moment: datetime) -> datetime:
     """`moment` as nbgrader stores dates: in UTC, without saying so."""
     return moment.astimezone(UTC).replace(tzinfo=None)
-
-
-def sync_gradebook(course: Course, assignments: Iterable[str] | None = None) -> None:
-    """Make the gradebook say what source/ and course.yaml say: cells, points and due dates.
-
-    Submissions, marks and comments already there are kept. nbgrader refuses to add or remove cells of an
-    assignment that has submissions: that is NbGraderException, and nothing else of it is changed.
-    """
-    from nbgrader.api import Gradebook
-
-    from autograder.notebook.generate import generate
-
-    chosen = [course.assignment(name) for name in assignments] if assignments else course.assignments
-    for one in chosen:
-        with tempfile.TemporaryDirectory() as folder:
-            generate(course, one.id, Path(folder), db_url=gradebook_url(course))
-        with Gradebook(gradebook_url(course), course.course.id) as gradebook:
-            gradebook.update_or_create_assignment(one.id, duedate=utc_naive(one.due))

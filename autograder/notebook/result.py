@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder.files import write_whole
+from autograder.messages import number, text
 
 SCHEMA = 1
 # Neither digested nor run: what another program adds to a copy.
@@ -67,6 +68,13 @@ class CopyResult:
         """Every test that was run gave all its points."""
         return self.graded and all(test.status in ("passed", "skipped") for test in self.tests)
 
+    def head(self) -> str:
+        """The mark of one copy, or why there is none, in one French line."""
+        if not self.graded:
+            return text("grading.check-not-graded", assignment=self.assignment, cause=self.cause or "")
+        score, top = number(self.score), number(self.max_score)
+        return text("grading.check-head", assignment=self.assignment, score=score, max=top)
+
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), ensure_ascii=False, indent=1, sort_keys=True)
 
@@ -80,15 +88,11 @@ class CopyResult:
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """What IPython shows, and a notebook stores: the head line, not the outputs of a whole copy."""
-        from autograder.report.table import copy_head
-
-        printer.text(copy_head(self))
+        printer.text(self.head())
 
     def _repr_markdown_(self) -> str:
-        """What a notebook shows for this result."""
-        from autograder.report.table import copy_markdown
-
-        return copy_markdown(self)
+        """What a notebook shows for the value of a check, whose table is printed above."""
+        return f"**{self.head()}**"
 
 
 def copy_sha256(folder: Path) -> str:

@@ -107,17 +107,9 @@ def left_by_hand(report: ClassReport) -> list[str]:
 # ------------------------------------------------------------------------------------------------ one copy
 
 
-def copy_head(result: CopyResult) -> str:
-    """The mark of one copy, or why there is none."""
-    if not result.graded:
-        return text("grading.check-not-graded", assignment=result.assignment, cause=result.cause or "")
-    score, top = number(result.score), number(result.max_score)
-    return text("grading.check-head", assignment=result.assignment, score=score, max=top)
-
-
 def copy_table(result: CopyResult) -> Table:
     """The tests of one copy."""
-    table = Table(title=Text(copy_head(result)), title_justify="left", show_lines=True)
+    table = Table(title=Text(result.head()), title_justify="left", show_lines=True)
     table.add_column(text("grading.check-test"), no_wrap=True)
     table.add_column(text("grading.check-points"), justify="right", no_wrap=True)
     table.add_column(text("grading.check-found"))
@@ -133,8 +125,3 @@ def print_copy(result: CopyResult, console: Console | None = None) -> None:
     console.print(copy_table(result))
     for remark in result.remarks:
         console.print(Text(remark))
-
-
-def copy_markdown(result: CopyResult) -> str:
-    """The head line alone: what a notebook shows for the value of a check, whose table is printed above."""
-    return f"**{copy_head(result)}**"
