@@ -68,6 +68,21 @@ def test_points_that_do_not_add_up_are_the_author_s_mistake() -> None:
     assert (outcome.status, outcome.points) == ("not_graded", 0)
 
 
+def test_lines_that_put_fewer_points_at_stake_than_the_cell_are_the_author_s_mistake() -> None:
+    source = MARKS + "m.check(a, 'a est faux', points=1)\nm.total()"
+    for answer in (True, False):
+        outcome = one(source, a=answer)
+        assert (outcome.status, outcome.max_points) == ("not_graded", 2)
+        assert "give 1 points, the cell is worth 2" in str(outcome.cause)
+
+
+def test_a_student_s_own_copy_counts_for_its_visible_lines() -> None:
+    source = MARKS + "m.check(a, 'a est faux', points=1)\nm.total()"
+    cells, trusted = [cell("t", source), solution("a")], Trusted(limit_s=60)
+    (outcome,) = run_tests(cells, Answers({"a": True}), None, (), trusted, with_solution=False)
+    assert (outcome.status, outcome.points, outcome.max_points) == ("passed", 1, 1)
+
+
 def test_not_graded_by_the_test_itself() -> None:
     outcome = one("from autograder import NotGraded\nraise NotGraded('machine occupée')")
     assert (outcome.status, outcome.message) == ("not_graded", "machine occupée")

@@ -94,7 +94,7 @@ def run_tests(
     run = [cell for cell in tests if cell.id not in outcomes]
     if run:
         result, timed_out, log = _run(run, tests, answers, labo, data, trusted)
-        outcomes |= _judge(run, result, timed_out, log, outcomes, tests, trusted)
+        outcomes |= _judge(run, result, timed_out, log, outcomes, tests, trusted, whole=with_solution)
     return [outcomes[cell.id] for cell in tests]
 
 
@@ -183,8 +183,9 @@ def _reads_from_tests(cell: Cell, made_by_tests: set[str]) -> list[str]:
 
 def _judge(
     run: list[Cell], result: dict[str, Any], timed_out: bool, log: str, early: dict[str, Outcome],
-    tests: list[Cell], trusted: Trusted,
+    tests: list[Cell], trusted: Trusted, *, whole: bool,
 ) -> dict[str, Outcome]:  # fmt: skip
+    """`whole`: the cells have their hidden lines, so that each must put all its points at stake."""
     ended = {item["id"]: item for item in result.get("done", [])}
     outcomes: dict[str, Outcome] = {}
     for cell in run:
@@ -192,7 +193,7 @@ def _judge(
         if item is not None and item["outcome"] == "blocked":
             outcomes[cell.id] = _blocked(cell, early | outcomes, tests, item["missing"])
         elif item is not None:
-            outcomes[cell.id] = _one(cell, item)
+            outcomes[cell.id] = _one(cell, item, whole)
         elif timed_out:
             cause = text("grading.copy-too-long", s=round(trusted.limit_s))
             outcomes[cell.id] = Outcome(cell.id, "not_graded", 0.0, cell.points, cause, cause=cause)
@@ -214,15 +215,17 @@ def _blocked(cell: Cell, outcomes: dict[str, Outcome], tests: list[Cell], name: 
     return Outcome(cell.id, last.status, 0.0, cell.points, message, cause=last.cause)
 
 
-def _one(cell: Cell, item: dict[str, Any]) -> Outcome:
+def _one(cell: Cell, item: dict[str, Any], whole: bool) -> Outcome:
     said = item.get("report") or {}
-    whole = str(item.get("message") or "")
-    message = str(said.get("message") or whole)
+    report = str(item.get("message") or "")
+    message = str(said.get("message") or report)
     outcome, points = item["outcome"], 0.0
     if outcome == "fault":
-        return fault(cell, str(item.get("detail") or whole))
+        return fault(cell, str(item.get("detail") or report))
     at_stake = float(said.get("max_points", cell.points))
     if outcome in ("value", "failed") and at_stake < cell.points:
+        if whole:
+            return fault(cell, f"its lines give {at_stake:g} points, the cell is worth {cell.points:g}")
         # The student's own copy of the test, without its hidden lines: it counts for what is left of it.
         if outcome == "value" and not at_stake:
             said_here = str(item.get("stdout") or "")
@@ -240,6 +243,7 @@ def _one(cell: Cell, item: dict[str, Any]) -> Outcome:
         message = message or text("grading.test-failed")
     return Outcome(
         cell.id, status, points, cell.points, message, str(said.get("advice") or ""),
-        stdout=str(item.get("stdout") or ""), report=whole, cause=message if status == "not_graded" else None,
+        stdout=str(item.get("stdout") or ""), report=report,
+        cause=message if status == "not_graded" else None,
         flags=tuple(str(flag) for flag in said.get("flags") or ()), diagnosis=said.get("diagnosis"),
     )  # fmt: skip
