@@ -40,7 +40,8 @@ demo: $(READY)
 	$(BIN)/python examples/make_class.py $(DEMO)/inbox --course $(DEMO)
 	cd $(DEMO) && ../$(BIN)/autograder collect inbox/submitted
 	@echo '── 3. grade it: each labo.py is launched under torchrun with gloo'
-	cd $(DEMO) && ../$(BIN)/autograder grade --no-sandbox
+	@# 3: some copy could not be graded, which the sample class has on purpose.
+	cd $(DEMO) && ../$(BIN)/autograder grade --no-sandbox || [ $$? -eq 3 ]
 	@echo
 	@echo 'Where to look:'
 	@echo '  $(DEMO)/feedback/<student>/<assignment>/    what each student reads'
