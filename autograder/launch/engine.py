@@ -75,7 +75,10 @@ def _launch(request: Request, folder: Path) -> Run:
 
 @contextlib.contextmanager
 def _port(request: Request, source: str) -> Iterator[tuple[int, bool]]:
-    """The port of the launch, and whether the script imposes it: then one launch at a time has it."""
+    """The port of the launch, and whether the script imposes it: then one such launch at a time runs.
+
+    One lock file for all ports: it stays in the temporary folder, and one empty file is enough there.
+    """
     wanted = command.fixed_port(source) if request.launcher else None
     if wanted is None:
         yield command.free_port(), False
@@ -83,7 +86,7 @@ def _port(request: Request, source: str) -> Iterator[tuple[int, bool]]:
     import filelock  # torch depends on it; slow to load, seldom needed
 
     user = getattr(os, "getuid", lambda: 0)()   # another user could not open our lock file
-    with filelock.FileLock(Path(tempfile.gettempdir()) / f"autograder-port-{wanted}-{user}.lock"):
+    with filelock.FileLock(Path(tempfile.gettempdir()) / f"autograder-port-{user}.lock"):
         yield wanted, True
 
 
