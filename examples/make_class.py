@@ -28,6 +28,7 @@ import yaml
 
 from autograder import course as course_module
 from autograder.course import Assignment, Course
+from autograder.notebook.cells import labo_body, writes_labo
 
 CLASS = Path(__file__).resolve().parent / "class"
 
@@ -85,7 +86,7 @@ def _filled(released: Any, source: Any, labo: str, what: dict[str, Any]) -> Any:
         name, meta = _grade_id(cell), cell.metadata.get("nbgrader", {})
         if not meta.get("solution"):
             continue
-        if cell.source.startswith("%%writefile labo.py"):
+        if writes_labo(cell.source):
             cell.source = "%%writefile labo.py\n" + labo.rstrip("\n")
         elif cell.cell_type == "markdown":
             cell.source = written.get(name, cell.source)
@@ -97,8 +98,8 @@ def _filled(released: Any, source: Any, labo: str, what: dict[str, Any]) -> Any:
 
 
 def _labo_of(source: Any) -> str:
-    cell = next(cell for cell in source.cells if cell.source.startswith("%%writefile labo.py"))
-    return _without_markers(cell.source.split("\n", 1)[1]) + "\n"
+    cell = next(cell for cell in source.cells if writes_labo(cell.source))
+    return _without_markers(labo_body(cell.source)) + "\n"
 
 
 def _without_markers(text: str) -> str:

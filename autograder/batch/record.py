@@ -22,10 +22,10 @@ from autograder.notebook.exam import Exam
 from autograder.notebook.gradebook import sync_gradebook
 from autograder.notebook.nbconfig import configure, utc_naive
 from autograder.notebook.repair import repair, untouched
+from autograder.notebook.result import RESULTS
 from autograder.notebook.student import MAX_LABO, read_regular
 
 STAGED = Path(".autograder") / "copies"
-RESULTS = Path(".autograder") / "results"
 Progress = Callable[[int, int, str], None]
 
 

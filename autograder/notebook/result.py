@@ -16,6 +16,7 @@ from autograder.files import write_whole
 from autograder.messages import number, text
 
 SCHEMA = 1
+RESULTS = Path(".autograder") / "results"
 # Neither digested nor run: what another program adds to a copy.
 NOT_THE_COPY = {".ipynb_checkpoints", "__pycache__", ".git", "timestamp.txt"}
 
@@ -112,7 +113,7 @@ def copy_sha256(folder: Path) -> str:
 
 def result_path(root: Path, assignment: str, student: str) -> Path:
     """Where the result of a copy is kept."""
-    return root / ".autograder" / "results" / assignment / f"{student}.json"
+    return root / RESULTS / assignment / f"{student}.json"
 
 
 def keep(result: CopyResult, path: Path) -> None:

@@ -14,19 +14,18 @@ from typing import Any
 
 from autograder.launch.run import RankLog, Run
 from autograder.messages import has, number, plural, template, text
+from autograder.verdict.texts import ANSI
 
 MAX_LINES = 60  # of one rank's stream: the first and last half are shown
 
-# ANSI sequences (CSI, OSC, two-character), then every control character but tab and newline, then the
-# Unicode marks that reorder text on screen.
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+# Every control character but tab and newline, and the Unicode marks that reorder text on screen.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _MARKS = {"passed": "✔", "partial": "◐", "failed": "✘", "skipped": "–", "not_graded": "?"}
 
 
 def clean(raw: str) -> str:
     """`raw` as plain text: progress bars keep their last state, colours and cursor moves go."""
-    raw = _ANSI.sub("", raw).replace("\r\n", "\n")
+    raw = ANSI.sub("", raw).replace("\r\n", "\n")
     lines = [
         line.rsplit("\r", 1)[-1] if line.rstrip("\r") else ""
         for line in (line.rstrip("\r") for line in raw.split("\n"))

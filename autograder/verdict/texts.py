@@ -15,7 +15,8 @@ from typing import Any
 
 from autograder.launch.run import Run
 
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+# Sequences that colour or repaint a terminal: CSI, OSC, two-character.
+ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 # Control characters, and the marks that reorder or hide text on screen.
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
@@ -137,7 +138,7 @@ def results(run: Run, marker: str = "RESULTAT") -> list[tuple[int | None, dict[s
 
 def clean(text: str, width: int = 200, lines: int = 12) -> str:
     """`text` fit to be shown: no ANSI or control character, long lines and long texts cut in their middle."""
-    text = _CONTROL.sub("", _ANSI.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))).strip("\n")
+    text = _CONTROL.sub("", ANSI.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))).strip("\n")
     kept = text.split("\n")
     if len(kept) > lines:
         head = lines // 2
