@@ -62,6 +62,9 @@ def _student_commands(commands: argparse._SubParsersAction[argparse.ArgumentPars
         "doctor", help="is this machine ready for two processes, and what is there to do?"
     )
     doctor.add_argument("--no-launch", action="store_true", help="skip the trial launch (about ten seconds)")
+    doctor.add_argument(
+        "--job", metavar="FILE", help="read what a Slurm job wrote instead, and say what went wrong in it"
+    )
     _json_option(doctor)
 
     commands.add_parser("course", help="the course's facts and dates, from course.yaml")
@@ -137,6 +140,8 @@ def _dispatch(arguments: argparse.Namespace) -> int:
             folder = Path(arguments.folder) if arguments.folder else None
             return student.pack(arguments.assignment, arguments.student, folder)
         case "doctor":
+            if arguments.job:
+                return student.doctor_job(Path(arguments.job), as_json=arguments.json)
             return student.doctor(launch=not arguments.no_launch, as_json=arguments.json)
         case "course":
             return student.course()

@@ -145,14 +145,12 @@ def _disagreements(course: Course, located: Located) -> Iterator[Problem]:
         if one.due <= one.release:
             what = f"({one.due.isoformat()}) is not after release ({one.release.isoformat()})"
             yield at("assignments", i, "due", what=what, accepted="a date after the assignment's release")
-        earlier: set[str] = set()
         for table, names in (("files", one.files), ("data", one.data)):
             for n, name in enumerate(names):
-                if name in earlier or name.endswith(".ipynb"):
-                    what = "stands there already" if name in earlier else "is a notebook"
-                    accepted = "each file once, in files (the student's) or data (ours), without the notebook"
+                if name in names[:n] or name.endswith(".ipynb"):
+                    what = "stands there already" if name in names[:n] else "is a notebook"
+                    accepted = "each file once in a list, and never the notebook"
                     yield at("assignments", i, table, n, what=what, accepted=accepted)
-                earlier.add(name)
 
 
 def course_key(root: Path | str) -> bytes:

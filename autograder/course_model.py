@@ -193,7 +193,14 @@ class Assignment(_Model):
     )
     data: list[FileName] = Field(
         default=[],
-        description="bare names of the files, besides the notebook, that source/<assignment>/ may hold",
+        description="bare names of the files, besides the notebook, that source/<assignment>/ may hold; "
+        "one that also stands in files is given to be changed",
+    )
+    group: int = Field(
+        default=1, ge=1, le=8, description="how many students hand in one copy together, from 1 to 8"
+    )
+    numbers: Literal["same", "per-student"] = Field(
+        default="same", description="same, or per-student: each student's numbers come from their id"
     )
 
     @property
@@ -210,6 +217,9 @@ class Course(_Model):
     launch: LaunchSettings
     late: Late
     assignments: list[Assignment] = Field(min_length=1, description="a list of at least one assignment")
+    pages: list[FileName] = Field(
+        default=[], description="bare names of the files of pages/, released beside the assignments"
+    )
     _path: Path = PrivateAttr(default=Path(FILE_NAME))
 
     @property

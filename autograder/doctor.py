@@ -15,12 +15,15 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autograder.messages import number, plural, text
+
+if TYPE_CHECKING:
+    from autograder.verdict.slurm import SlurmFinding
 
 SCHEMA = 1
 MINIMUM_PYTHON = (3, 11)
@@ -29,6 +32,7 @@ MINIMUM_DISK_GIB = 0.5
 MINIMUM_MEMORY_GIB = 1.5  # two ranks hold about 0.3 GiB each, the launcher as much
 TORCH_LIMIT_S = 120.0  # a first import from a cold network disk is slow
 LAUNCH_LIMIT_S = 120.0
+CONNECT_LIMIT_S = 2.0  # between two machines of one cluster
 
 # Modules that a file of the same name in the current folder hides from every rank.
 _SHADOWED = ("torch", "numpy", "random", "json", "socket", "signal", "time", "types", "logging", "queue")
@@ -85,6 +89,7 @@ def examine(*, launch: bool = True, folder: Path | None = None) -> Iterator[Find
     yield check_memory()
     yield check_files(folder)
     yield check_versions()
+    yield from check_slurm(os.environ)
     if launch and "error" not in torch:
         yield check_launch()
 
@@ -102,14 +107,9 @@ def ask_torch(executable: str = sys.executable) -> dict[str, Any]:
     command = [executable, "-P", "-c", _ASK_TORCH]
     try:
         answer = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=TORCH_LIMIT_S,
-            encoding="utf-8",
-            errors="replace",
-            stdin=subprocess.DEVNULL,
-        )
+            command, capture_output=True, text=True, timeout=TORCH_LIMIT_S, encoding="utf-8",
+            errors="replace", stdin=subprocess.DEVNULL,
+        )  # fmt: skip
         found = json.loads(answer.stdout.strip().splitlines()[-1])
     except subprocess.TimeoutExpired:
         return {"error": f"import torch: > {TORCH_LIMIT_S:.0f} s"}
@@ -228,6 +228,32 @@ def check_versions() -> Finding:
     return _finding("versions", "ok", text("doctor.versions.found", names=shown))
 
 
+def check_slurm(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Inside a Slurm allocation: what its variables promise. Nothing elsewhere."""
+    from autograder.verdict import slurm
+
+    if slurm.in_allocation(environ):
+        answered = answers(environ.get("MASTER_ADDR", ""), environ.get("MASTER_PORT", ""))
+        yield from map(of_slurm, slurm.checks(environ, answered=answered))
+
+
+def of_slurm(found: SlurmFinding) -> Finding:
+    """A `verdict.slurm` finding as one of the doctor's."""
+    title = text(f"slurm.{found.id}.title")
+    return Finding(f"slurm-{found.id}", found.status, title, found.found, found.advice)
+
+
+def answers(address: str, port: str) -> bool:
+    """Whether some program listens there, before any rank of this job does."""
+    if not address or not port.isdecimal():
+        return False
+    try:
+        socket.create_connection((address, int(port)), timeout=CONNECT_LIMIT_S).close()
+    except (OSError, OverflowError):
+        return False
+    return True
+
+
 def check_launch() -> Finding:
     """A real launch of two ranks that exchange one value, by the very engine that grades."""
     from autograder.launch.engine import run_request
@@ -249,19 +275,25 @@ def check_launch() -> Finding:
     return _finding("launch", "fail", text("doctor.launch.missing", cause=cause))
 
 
-def report(findings: Sequence[Finding]) -> str:
-    """The findings as a student reads them, and one line that sums them up."""
+def lines(findings: Sequence[Finding]) -> str:
+    """The findings as a student reads them, each with what to try."""
     marks = {"ok": "✔", "warn": "!", "fail": "✘"}
-    lines = []
+    shown = []
     for finding in findings:
         label = "" if finding.status == "ok" else f" [{text(f'doctor.{finding.status}')}]"
-        lines.append(f"{marks[finding.status]} {finding.title}\u00a0: {finding.found}{label}")
+        shown.append(f"{marks[finding.status]} {finding.title}\u00a0: {finding.found}{label}")
         if finding.advice:
-            lines.append(f"    → {finding.advice}")
+            shown.append(f"    → {finding.advice}")
+    return "\n".join(shown)
+
+
+def report(findings: Sequence[Finding]) -> str:
+    """The findings, and one line that sums them up."""
     wrong = sum(finding.status == "fail" for finding in findings)
     remarks = sum(finding.status == "warn" for finding in findings)
     key = "not-fine" if wrong else "fine-with-remarks" if remarks else "all-fine"
-    return "\n".join([*lines, "", text(f"doctor.{key}", count=wrong or remarks, s=plural(wrong or remarks))])
+    told = text(f"doctor.{key}", count=wrong or remarks, s=plural(wrong or remarks))
+    return f"{lines(findings)}\n\n{told}"
 
 
 def as_json(findings: Sequence[Finding]) -> dict[str, Any]:

@@ -4,8 +4,10 @@ Each student of examples/class/ is a `copies.yaml` beside the scripts that it na
 notebook with the student's cells filled in, so that it stays a true submission when an exercise changes:
 
     ex2-moyenne:
-      labo: ex2_hang.py            # a file beside copies.yaml; `solution` takes the one of source/
+      files: {labo.py: ex2_hang.py}  # files beside copies.yaml; those not named are the solution's of source/
+      without: [sortie.txt]        # files that were forgotten
       answers: right               # `right` takes the solution's cells; or {grade_id: "source of the cell"}
+      values: {somme: [6, 10]}     # the variables in which those answers differ
       written: {ex2-question: "…"} # markdown answers, graded by hand
       hours_late: 5                # default: handed in one day before the due date
       only: [labo.py]              # hand in these files and no notebook
@@ -28,7 +30,8 @@ import yaml
 
 from autograder import course as course_module
 from autograder.course import Assignment, Course
-from autograder.notebook.cells import labo_body, writes_labo
+from autograder.notebook.cells import written_file
+from autograder.notebook.variants import solution_files, with_values, without_markers
 
 CLASS = Path(__file__).resolve().parent / "class"
 
@@ -63,21 +66,22 @@ def _write_copy(
         nbformat.read(course.root / side / assignment.id / f"{assignment.id}.ipynb", as_version=4)
         for side in ("source", "release")
     )
-    name = what.get("labo", "solution")
-    labo = _labo_of(source) if name == "solution" else (home / name).read_text(encoding="utf-8")
+    files = {name: text.encode() for name, text in solution_files(source).items()}
+    files |= {name: (home / path).read_bytes() for name, path in what.get("files", {}).items()}
     late = timedelta(hours=what["hours_late"]) if "hours_late" in what else timedelta(days=-1)
     handed_in = (assignment.due + late).astimezone(UTC)
     (folder / "timestamp.txt").write_text(f"{handed_in:%Y-%m-%d %H:%M:%S} UTC", encoding="utf-8")
     only = what.get("only")
-    if only is None or "labo.py" in only:
-        (folder / "labo.py").write_text(labo, encoding="utf-8")
+    for name, content in files.items():
+        if name not in what.get("without", ()) and (only is None or name in only):
+            (folder / name).write_bytes(content)
     if only is None:
-        notebook = _filled(released, source, labo, what)
+        notebook = _filled(released, source, files, what)
         name = what.get("rename", f"{assignment.id}.ipynb")
         (folder / name).write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
 
 
-def _filled(released: Any, source: Any, labo: str, what: dict[str, Any]) -> Any:
+def _filled(released: Any, source: Any, files: dict[str, bytes], what: dict[str, Any]) -> Any:
     notebook = copy.deepcopy(released)
     solutions = {_grade_id(cell): cell.source for cell in source.cells if _grade_id(cell)}
     answers = what.get("answers", "right")
@@ -86,26 +90,15 @@ def _filled(released: Any, source: Any, labo: str, what: dict[str, Any]) -> Any:
         name, meta = _grade_id(cell), cell.metadata.get("nbgrader", {})
         if not meta.get("solution"):
             continue
-        if writes_labo(cell.source):
-            cell.source = "%%writefile labo.py\n" + labo.rstrip("\n")
+        if file := written_file(cell.source):
+            cell.source = f"%%writefile {file}\n" + files[file].decode().rstrip("\n")
         elif cell.cell_type == "markdown":
             cell.source = written.get(name, cell.source)
         elif answers == "right":
-            cell.source = _without_markers(solutions[name])
+            cell.source = with_values(without_markers(solutions[name]), what.get("values", {}))
         elif name in answers:
             cell.source = answers[name]
     return notebook
-
-
-def _labo_of(source: Any) -> str:
-    cell = next(cell for cell in source.cells if writes_labo(cell.source))
-    return _without_markers(labo_body(cell.source)) + "\n"
-
-
-def _without_markers(text: str) -> str:
-    return "\n".join(
-        line for line in text.split("\n") if line.strip() not in ("### BEGIN SOLUTION", "### END SOLUTION")
-    )
 
 
 def _grade_id(cell: Any) -> str:

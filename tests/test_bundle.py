@@ -111,6 +111,13 @@ def test_the_wheel_installs_and_runs_apart_from_the_checkout(made: Path, tmp_pat
     assert where.startswith(str(tmp_path)) and ident == "petit"
 
 
+def test_an_assignment_that_is_not_open_yet_stays_out(course: Course, tmp_path: Path) -> None:
+    held = bundle(course, tmp_path / "x.zip", ["ex2"])
+    assert "ex2/ex2.ipynb" in held and not any(name.startswith("ex1/") for name in held)
+    with pytest.raises(BundleError, match="no assignment is open yet"):
+        bundle(course, tmp_path / "y.zip", [])
+
+
 def test_no_bundle_without_its_releases(course: Course, tmp_path: Path) -> None:
     root = shutil.copytree(course.root, tmp_path / "cours")
     shutil.rmtree(root / "release" / "ex2")
@@ -133,10 +140,13 @@ def test_a_wheel_is_built_from_a_whole_checkout(tmp_path: Path) -> None:
 
 def test_the_page_is_filled_from_the_course_file(root: Path) -> None:
     course = load(root)
-    page = readme(course, "autograder-9.9-py3-none-any.whl")
+    given = [one.id for one in course.assignments if one.id != "examen"]
+    page = readme(course, "autograder-9.9-py3-none-any.whl", given)
+    later = [line for line in page.splitlines() if "distribué plus tard" in line]
+    assert len(later) == 1 and "`examen`" in later[0]
     for fact in (course.session.title, course.session.teacher, course.session.room, course.course.title):
         assert fact in page
-    for one in course.assignments:
+    for one in map(course.assignment, given):
         assert f"| `{one.id}` | {one.title} | {french_moment(one.due)} | {one.points.total} |" in page
     for command in (
         "python3 -m venv .venv", "source .venv/bin/activate", r".venv\Scripts\Activate.ps1",
@@ -147,7 +157,7 @@ def test_the_page_is_filled_from_the_course_file(root: Path) -> None:
         assert command in page
     assert "$" not in page
     assert "index-url" not in page
-    assert len(page.split()) < 700  # one page
+    assert len(page.split()) < 850  # one page, and the table of ten assignments
 
 
 def test_french_dates(tmp_path: Path) -> None:

@@ -13,14 +13,14 @@ from nbformat.v4 import new_code_cell
 from autograder.notebook.cells import (
     Cell,
     CopyError,
-    labo_body,
+    file_body,
     needed_names,
     parse_notebook,
     read_notebook,
     released_source,
     same_code,
     source_cells,
-    writes_labo,
+    written_file,
 )
 
 CONTENT = nbformat.writes(tiny_course.source_notebook())
@@ -107,7 +107,7 @@ def test_roles_and_points() -> None:
         "lecon": "plain",
         "mini-reponse": "answer",
         "mini-test-reponse": "test",
-        "mini-labo": "labo",
+        "mini-labo": "file",
         "lancer": "show",
         "mini-test-labo": "test",
         "mini-ecrit": "written",
@@ -147,14 +147,15 @@ def test_the_released_form_is_nbgrader_s_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("magic", ["%%writefile labo.py", "%%file ./labo.py", '%%writefile "labo.py"  '])
 def test_a_cell_that_writes_labo(magic: str) -> None:
-    assert writes_labo(f"{magic}\nprint(1)")
-    assert labo_body(f"{magic}\nprint(1)") == "print(1)"
+    assert written_file(f"{magic}\nprint(1)") == "labo.py"
+    assert file_body(f"{magic}\nprint(1)") == "print(1)"
 
 
 def test_a_cell_that_appends_or_writes_another_file_is_not_the_labo_cell() -> None:
-    assert not writes_labo("%%writefile -a labo.py\nx")
-    assert not writes_labo("%%writefile labo.pyx\nx")
-    assert not writes_labo("print('%%writefile labo.py')")
+    assert written_file("%%writefile -a labo.py\nx") is None
+    assert written_file("%%writefile labo.pyx\nx") == "labo.pyx"
+    assert written_file("%%writefile ../labo.py\nx") is None
+    assert written_file("print('%%writefile labo.py')") is None
 
 
 def test_same_code_ignores_what_editors_change() -> None:

@@ -453,11 +453,11 @@ def test_release_writes_the_bundle_once_all_is_proved(
 ) -> None:
     from autograder.notebook import bundle
 
-    monkeypatch.setattr(bundle, "bundle", lambda course, out: ["LISEZMOI.md"])
+    monkeypatch.setattr(bundle, "bundle", lambda course, out, names: ["LISEZMOI.md"])
     assert cli.main(["release", "--bundle", "out.zip"]) == 0
     assert "LISEZMOI.md" in capsys.readouterr().out
 
-    def broken(course: Any, out: Path) -> list[str]:
+    def broken(course: Any, out: Path, names: Any) -> list[str]:
         raise bundle.BundleError("the wheel was not built")
 
     monkeypatch.setattr(bundle, "bundle", broken)

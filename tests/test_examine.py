@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 import tiny_course
 
@@ -73,7 +74,7 @@ def test_the_file_counts_when_the_cell_still_has_its_hole(course: courses.Course
 def test_the_cell_counts_when_both_changed_and_the_copy_is_flagged(course: courses.Course) -> None:
     result = grade(course, tiny_course.copy_notebook(labo="print(1)"), labo_py="print(42)\n")
     assert statuses(result) == ["passed", "failed"]
-    assert result.flags == ("labo-differs",)
+    assert result.flags == ("file-differs",)
 
 
 def test_the_cell_s_own_file_is_no_difference(course: courses.Course) -> None:
@@ -256,3 +257,13 @@ def test_late_penalty(tmp_path: Path, policy: str, hours: float, lost: float) ->
     late = tiny_course.make_course(tmp_path, late=policy).late
     assert penalty(10, hours * 3600, late) == lost
     assert penalty(0, hours * 3600, late) == 0
+
+
+def test_without_course_yaml_the_files_are_those_that_the_tests_name(tmp_path: Path) -> None:
+    """A notebook fetched alone, without the course around it: its own tests tell what goes with it."""
+    notebook = tiny_course.source_notebook()
+    test = next(cell for cell in notebook.cells if cell.metadata.get("nbgrader", {}).get("grade"))
+    test.source = 'texte = open("sortie.txt").read()\n' + test.source
+    own = tmp_path / "mini.ipynb"
+    nbformat.write(notebook, own)
+    assert prepare("mini", None, own=own).files == ("labo.py", "sortie.txt")

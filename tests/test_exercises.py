@@ -12,14 +12,23 @@ tests/wrong/<assignment>/ holds scripts and expected.yaml:
       - test: ex2-test-lignes
         values: {somme: [6, 10]}        # those not named keep the solution's value
         points: 3
+    copies:                    # whole copies: the solution's, but for
+      edited_output:           # the files of this folder, where there is one
+        without: [groupe.json]          # files that were not handed in (optional)
+        values: {moyenne: [1, 2]}       # as above (optional)
+        points: 12
+        flags: []
+        diagnosis: null
+        tests: {solo-test-sortie: 0}
+        graded: true           # false: not graded, and then nothing else is looked at
 
 A launch that stands in tests/runs/ is not made again (see conftest).
 """
 
 from __future__ import annotations
 
-import ast
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,13 +38,16 @@ import pytest
 import yaml
 
 from autograder import course as courses
+from autograder.notebook.cells import written_file
 from autograder.notebook.examine import examine, examine_script
 from autograder.notebook.generate import generate
 from autograder.notebook.result import CopyResult
+from autograder.notebook.variants import solution_files, variant, with_values
 
 ROOT = Path(__file__).resolve().parent.parent
 WRONG = ROOT / "tests" / "wrong"
 ASSIGNMENTS = sorted(path.parent.name for path in WRONG.glob("*/expected.yaml"))
+PRIVATE = re.compile(r"Traceback|HIDDEN TESTS|Root Cause|/tmp/|site-packages")
 DRAWN_SHARE = 0.30   # of an exercise's autograded points, at most, follow drawn inputs
 
 pytestmark = pytest.mark.timeout(600)   # the first run, without tests/runs/, launches everything
@@ -62,7 +74,14 @@ def scripts() -> list[Script]:
             case.get("tests", {}),
         )
         for assignment in ASSIGNMENTS
-        for name, case in expected(assignment)["scripts"].items()
+        for name, case in expected(assignment).get("scripts", {}).items()
+    ]
+
+
+def copies() -> list[tuple[str, str, dict[str, Any]]]:
+    return [
+        (assignment, name, case) for assignment in ASSIGNMENTS
+        for name, case in expected(assignment).get("copies", {}).items()
     ]
 
 
@@ -76,6 +95,40 @@ def source(assignment: str) -> nbformat.NotebookNode:
 
 def role(cell: nbformat.NotebookNode) -> dict[str, Any]:
     return dict(cell.metadata.get("nbgrader", {}))
+
+
+def write_solution(assignment: str, folder: Path, values: dict[str, Any] | None = None) -> None:
+    """The source as a copy of its own: the notebook, with other values in its answers, and given files."""
+    one = courses.load(ROOT).assignment(assignment)
+    notebook = variant(source(assignment), one.numbers, solution=True)
+    for cell in notebook.cells:
+        answer = role(cell).get("solution") and cell.cell_type == "code" and not written_file(cell.source)
+        if values and answer:
+            cell.source = with_values(cell.source, values)
+    folder.mkdir(exist_ok=True)
+    nbformat.write(notebook, folder / one.notebook)
+    for name in one.data:
+        shutil.copy(ROOT / "source" / assignment / name, folder / name)
+
+
+def write_copy(assignment: str, name: str, case: dict[str, Any], folder: Path) -> None:
+    """The solution with the files of tests/wrong/<assignment>/<name>/, as a student would hand it in."""
+    one = courses.load(ROOT).assignment(assignment)
+    write_solution(assignment, folder, case.get("values"))
+    notebook = variant(nbformat.read(folder / one.notebook, as_version=4), one.numbers)
+    files = {file: text.encode() for file, text in solution_files(source(assignment)).items()}
+    own = (path for path in (WRONG / assignment / name).glob("*") if path.is_file())
+    files |= {path.name: path.read_bytes() for path in own}
+    for cell in notebook.cells:
+        if (file := written_file(cell.source)) in files and role(cell).get("solution"):
+            cell.source = f"%%writefile {file}\n" + files[file].decode().rstrip("\n")
+            if file in case.get("without", ()):
+                cell.source = ""
+    nbformat.write(notebook, folder / one.notebook)
+    for file, content in files.items():
+        (folder / file).write_bytes(content)
+    for file in case.get("without", ()):
+        (folder / file).unlink(missing_ok=True)
 
 
 def graded(copy: Path, assignment: str) -> CopyResult:
@@ -112,7 +165,7 @@ def test_drawn_inputs_weigh_little(assignment: str) -> None:
 
 @pytest.mark.parametrize("assignment", ASSIGNMENTS)
 def test_the_solution_gets_full_marks(assignment: str, tmp_path: Path) -> None:
-    nbformat.write(source(assignment), tmp_path / f"{assignment}.ipynb")
+    write_solution(assignment, tmp_path)
     result = graded(tmp_path, assignment)
     assert result.graded and result.flags == () and result.diagnosis is None, told(result)
     full = courses.load(ROOT).assignment(assignment).points.auto
@@ -143,36 +196,49 @@ def test_a_script_gets_its_mark(case: Script, tmp_path: Path) -> None:
     assert {test: each[test] for test in case.tests} == case.tests, told(result)
     # What the student reads: no traceback or folder of ours, no hidden test, never the launcher's victim.
     read = "\n".join(f"{test.message}\n{test.advice}" for test in result.tests) + str(result.cells)
-    assert not re.search(r"Traceback|HIDDEN TESTS|Root Cause|/tmp/|site-packages", read), read
+    assert not PRIVATE.search(read), read
 
 
 @pytest.mark.parametrize("assignment", ASSIGNMENTS)
 def test_every_script_has_its_mark_and_enough_are_wrong(assignment: str) -> None:
+    whole = [case for name, _, case in copies() if name == assignment]
     cases = [case for case in scripts() if case.assignment == assignment]
     assert {case.name for case in cases} == {path.name for path in (WRONG / assignment).glob("*.py")}
-    best = max(case.points for case in cases)
-    assert sum(case.points < best for case in cases) >= 6
-    assert sum(case.points == best for case in cases) >= 3
+    folders = {path.name for path in (WRONG / assignment).iterdir() if path.is_dir()}
+    assert folders <= {name for one, name, _ in copies() if one == assignment}
+    full = courses.load(ROOT).assignment(assignment).points.auto
+    best = max((case.points for case in cases), default=0)
+    told = [case["points"] / full for case in whole if case.get("graded", True)]
+    told += [case.points / best for case in cases]
+    assert sum(share < 1 for share in told) >= 6
+    assert sum(share == 1 for share in told) >= 3
 
 
 @pytest.mark.parametrize(
     ("assignment", "case"), answers(), ids=lambda one: one if isinstance(one, str) else one["test"],
 )
 def test_answers_get_their_mark(assignment: str, case: dict[str, Any], tmp_path: Path) -> None:
-    notebook = source(assignment)
-    for cell in notebook.cells:
-        if role(cell).get("solution") and cell.cell_type == "code" and not cell.source.startswith("%%"):
-            cell.source = _answering(cell.source, case["values"])
-    nbformat.write(notebook, tmp_path / f"{assignment}.ipynb")
+    write_solution(assignment, tmp_path, case["values"])
     result = graded(tmp_path, assignment)
     test = next(test for test in result.tests if test.id == case["test"])
     assert result.graded and test.points == pytest.approx(case["points"]), told(result)
 
 
-def _answering(cell: str, values: dict[str, Any]) -> str:
-    """The answer cell with other values for some of its variables."""
-    assigned = {
-        target.id for node in ast.parse(cell).body if isinstance(node, ast.Assign)
-        for target in node.targets if isinstance(target, ast.Name)
-    }
-    return "\n".join([cell, *(f"{name} = {values[name]!r}" for name in sorted(assigned & set(values)))])
+@pytest.mark.parametrize(
+    ("assignment", "name", "case"), copies(), ids=lambda one: one if isinstance(one, str) else "",
+)
+def test_a_copy_gets_its_mark(assignment: str, name: str, case: dict[str, Any], tmp_path: Path) -> None:
+    write_copy(assignment, name, case, tmp_path)
+    result = graded(tmp_path, assignment)
+    assert result.graded == case.get("graded", True), told(result)
+    if not result.graded:
+        assert result.cause
+        return
+    assert result.score == pytest.approx(case["points"]), told(result)
+    assert sorted(result.flags) == sorted(case.get("flags", [])), told(result)
+    assert (result.diagnosis or {}).get("id") == case.get("diagnosis"), told(result)
+    each = {test.id: test.points for test in result.tests}
+    wanted = case.get("tests", {})
+    assert {test: each[test] for test in wanted} == wanted, told(result)
+    read = "\n".join(f"{test.message}\n{test.advice}" for test in result.tests) + str(result.cells)
+    assert not PRIVATE.search(read), read

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import autograder
+
 ROOT = Path(__file__).resolve().parent.parent
 
 # Where Windows has no such module, importing it raises; a student's import must not meet it.
@@ -29,6 +31,13 @@ STUDENT_MODULES = (
     "autograder.verdict.marks",
     "autograder.verdict.diagnosis",
     "autograder.verdict.draw",
+    "autograder.verdict.forms",
+    "autograder.verdict.gpu_marks",
+    "autograder.verdict.members",
+    "autograder.verdict.pasted",
+    "autograder.verdict.personal",
+    "autograder.verdict.raw_output",
+    "autograder.verdict.slurm",
     "autograder.notebook.check",
     "autograder.batch.handin",
     "autograder.report.run_view",
@@ -86,8 +95,9 @@ def test_what_reads_no_notebook_loads_nothing_that_does() -> None:
 
 
 def test_names_that_notebooks_use_come_without_torch() -> None:
+    names = ", ".join(autograder._HOMES)
     answer = python(
-        "import sys\nfrom autograder import launch, marks, drawn, check, close, within, NotGraded\n"
+        f"import sys\nfrom autograder import {names}\n"
         "print(callable(launch), 'torch' in sys.modules)"
     )
     assert answer.stdout.split() == ["True", "False"], answer.stderr

@@ -52,6 +52,12 @@ MADE_UP = {
     "diagnosis": r"[\w-]+\.(?:finding|advice)",
     "doctor": r"ok|warn|fail|all-fine|fine-with-remarks|not-fine|[a-z]+\.(?:title|advice)",
     "grading": "answer-(?:undefined|size|type)",
+    "groupe": "absent|size|json|form|few|many|twice",
+    "slurm": r"[a-z]+\.[a-z0-9-]+",   # test_slurm_checks.py reaches each of them
+    "pasted": (
+        "(?:absent|empty|source|command|picture|document|notebook|error|no-text|more|differs|foreign)(?:-advice)?"
+        "|(?:missing|unknown)(?:-advice)?|(?:missing|differs)-rest|(?:backend-)?advice"
+    ),
 }
 
 

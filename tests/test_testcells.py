@@ -26,7 +26,8 @@ def run(
     **answers: object,
 ) -> list[Outcome]:
     trusted = Trusted(limit_s=limit_s)
-    return run_tests([*cells, solution(*answers)], Answers(answers), labo, data, trusted)
+    files = {} if labo is None else {"labo.py": labo}
+    return run_tests([*cells, solution(*answers)], Answers(answers), files, data, trusted)
 
 
 def one(source: str, **answers: object) -> Outcome:
@@ -79,7 +80,7 @@ def test_lines_that_put_fewer_points_at_stake_than_the_cell_are_the_author_s_mis
 def test_a_student_s_own_copy_counts_for_its_visible_lines() -> None:
     source = MARKS + "m.check(a, 'a est faux', points=1)\nm.total()"
     cells, trusted = [cell("t", source), solution("a")], Trusted(limit_s=60)
-    (outcome,) = run_tests(cells, Answers({"a": True}), None, (), trusted, with_solution=False)
+    (outcome,) = run_tests(cells, Answers({"a": True}), {}, (), trusted, with_solution=False)
     assert (outcome.status, outcome.points, outcome.max_points) == ("passed", 1, 1)
 
 
@@ -96,7 +97,7 @@ def test_stderr_costs_nothing() -> None:
 def test_a_missing_answer_is_zero_and_names_the_variable() -> None:
     cells = [cell("t", "moyenne + unite"), solution("moyenne", "unite")]
     answers = Answers({"unite": 1}, {"moyenne": "undefined"})
-    outcome = run_tests(cells, answers, None, (), Trusted())[0]
+    outcome = run_tests(cells, answers, {}, (), Trusted())[0]
     assert outcome.status == "failed"
     assert "`moyenne`" in outcome.message and "unite" not in outcome.message
 
@@ -104,12 +105,12 @@ def test_a_missing_answer_is_zero_and_names_the_variable() -> None:
 @pytest.mark.parametrize(("reason", "words"), [("Tensor", "type `Tensor`"), ("size", "volumineuse")])
 def test_an_answer_that_cannot_cross_says_why(reason: str, words: str) -> None:
     cells = [cell("t", "moyenne"), solution("moyenne")]
-    outcome = run_tests(cells, Answers({}, {"moyenne": reason}), None, (), Trusted())[0]
+    outcome = run_tests(cells, Answers({}, {"moyenne": reason}), {}, (), Trusted())[0]
     assert outcome.status == "failed" and words in outcome.message
 
 
 def test_a_name_that_no_answer_cell_defines_is_the_author_s_mistake() -> None:
-    outcome = run_tests([cell("t", "faute_de_frappe"), solution("moyenne")], Answers(), None, (), Trusted())[
+    outcome = run_tests([cell("t", "faute_de_frappe"), solution("moyenne")], Answers(), {}, (), Trusted())[
         0
     ]
     assert outcome.status == "not_graded"
@@ -123,13 +124,13 @@ def test_a_test_whose_every_line_is_hidden_passes_nothing() -> None:
 
 def test_with_a_labo_alone_the_tests_of_answers_are_skipped() -> None:
     cells = [cell("t", "moyenne"), cell("u", "2.0"), solution("moyenne")]
-    outcomes = run_tests(cells, Answers(handed_in=False), b"", (), Trusted())
+    outcomes = run_tests(cells, Answers(handed_in=False), {"labo.py": b""}, (), Trusted())
     assert [outcome.status for outcome in outcomes] == ["skipped", "passed"]
 
 
 def test_answers_that_were_never_reached_are_not_graded() -> None:
     cells = [cell("t", "moyenne"), solution("moyenne")]
-    outcome = run_tests(cells, Answers({}, {}, stopped="boucle sans fin"), None, (), Trusted())[0]
+    outcome = run_tests(cells, Answers({}, {}, stopped="boucle sans fin"), {}, (), Trusted())[0]
     assert (outcome.status, outcome.cause) == ("not_graded", "boucle sans fin")
 
 
@@ -171,9 +172,10 @@ def test_course_key_and_runs_are_passed_on(tmp_path: Path) -> None:
     key.write_bytes(b"k" * 32)
     trusted = Trusted(tmp_path, key, tmp_path / "runs")
     drawn = "from autograder import drawn\nx = drawn('essai').random()\nprint(x)\n2.0"
-    outcomes = run_tests([cell("t", source), cell("u", drawn)], Answers(), b"print(1)", (), trusted)
-    again = run_tests([cell("u", drawn)], Answers(), b"print(1)", (), trusted)
-    other = run_tests([cell("u", drawn)], Answers(), b"print(2)", (), trusted)
+    first = [cell("t", source), cell("u", drawn)]
+    outcomes = run_tests(first, Answers(), {"labo.py": b"print(1)"}, (), trusted)
+    again = run_tests([cell("u", drawn)], Answers(), {"labo.py": b"print(1)"}, (), trusted)
+    other = run_tests([cell("u", drawn)], Answers(), {"labo.py": b"print(2)"}, (), trusted)
     assert [o.status for o in outcomes] == ["passed", "passed"]
     assert again[0].stdout == outcomes[1].stdout != other[0].stdout
 

@@ -19,6 +19,27 @@ def test_a_collective_ran_on_every_rank():
         assert [call.values_out for call in evidence.reductions(run, rank)] == [(6.0, 10.0)]
 
 
+def started(rank, op="all_reduce", **more):
+    """A call with async_op: it came back at once, and its result was not there to be recorded."""
+    return call(rank, op, values_in=((1.0, 3.0), (5.0, 7.0))[rank], values_out=None, **more)
+
+
+def test_the_result_of_an_asynchronous_call_follows_from_what_the_ranks_brought():
+    run = a_run(log(0), log(1), collectives=[started(0), started(1)])
+    for rank in (0, 1):
+        assert evidence.did(run, "all_reduce", rank, 2, [[6.0, 10.0]])
+        assert not evidence.did(run, "all_reduce", rank, 2, [[1.0, 3.0]])
+    mean = a_run(log(0), log(1), collectives=[started(rank, reduce_op="avg") for rank in (0, 1)])
+    assert evidence.did(mean, "all_reduce", 0, 2, [[3.0, 5.0]])
+    sent = a_run(log(0), log(1), collectives=[started(rank, "broadcast", reduce_op=None) for rank in (0, 1)])
+    assert evidence.did(sent, "broadcast", 1, 2, [[1.0, 3.0]])
+    assert not evidence.did(sent, "broadcast", 1, 2, [[6.0, 10.0]])
+    alone = a_run(log(0), log(1), collectives=[started(0)])
+    assert not evidence.did(alone, "all_reduce", 0, 2, [[1.0, 3.0]])
+    peak = a_run(log(0), log(1), collectives=[started(rank, reduce_op="max") for rank in (0, 1)])
+    assert not evidence.did(peak, "all_reduce", 0, 2, [[5.0, 7.0]])
+
+
 def test_a_barrier_carries_nothing():
     assert not evidence.ran(a_run(log(0), log(1), collectives=[call(0, "barrier"), call(1, "barrier")]))
 

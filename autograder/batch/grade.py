@@ -4,6 +4,7 @@ others.
 
 from __future__ import annotations
 
+import functools
 import shutil
 import traceback
 from collections.abc import Iterable
@@ -12,11 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autograder import course as courses
+from autograder.batch.groups import Standing, of_copy, of_partner, standings
 from autograder.batch.record import Progress, Recorded, record
 from autograder.messages import text
 from autograder.notebook.exam import Exam, prepare, still_good
 from autograder.notebook.examine import examine, not_graded
-from autograder.notebook.result import CopyResult, keep, kept, result_path
+from autograder.notebook.result import CopyResult, copy_sha256, keep, kept, result_path
 
 RUNS = Path(".autograder") / "runs" / "grading"
 
@@ -30,14 +32,22 @@ class Row:
     result: CopyResult
     recorded: Recorded
 
+    @property
+    def of_partner(self) -> bool:
+        """The copy is another member's of the group: whatever it needs is done on that one's row."""
+        return bool(self.result.group) and self.result.group[0] != self.student
+
 
 @dataclass(frozen=True)
 class ClassReport:
-    """`missing`: students who were named, and have no copy of an assignment that was asked for."""
+    """`missing`: students who were named, and have no copy of an assignment that was asked for. `notes`: what
+    the grader should know of the groups, in French.
+    """
 
     assignments: tuple[str, ...]
     rows: tuple[Row, ...]
     missing: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -49,7 +59,7 @@ def grade_class(
     course: courses.Course, assignments: Iterable[str] | None = None, students: Iterable[str] | None = None,
     jobs: int = 1, progress: Progress = lambda done, total, what: None, again: bool = False,
 ) -> ClassReport:  # fmt: skip
-    """Grade submitted/<student>/<assignment>/ and record it.
+    """Grade submitted/<student>/<assignment>/ and record it; a group's copy for each of its members.
 
     `jobs` copies are examined at once (each launches two ranks: never more than half the cores). A copy
     whose kept result is still that of the same content, tests and versions is not run again, unless
@@ -60,16 +70,26 @@ def grade_class(
         one.id for one in course.assignments
     ]
     wanted = set(students or ())
-    found = find_copies(course.root, chosen)
-    copies = [copy for copy in found if not wanted or copy[0] in wanted]
     runs = course.root / RUNS
     shutil.rmtree(runs, ignore_errors=True)
     runs.mkdir(parents=True)
-    exams = {name: prepare(name, course, runs=runs) for name in dict.fromkeys(name for _, name in copies)}
-    total = 2 * len(copies)
+    exam = functools.cache(functools.partial(prepare, course=course, runs=runs))
+    found = find_copies(course.root, chosen)
+    groups = standings(course, found, exam)
+    found = sorted({*found, *groups}, key=lambda copy: (copy[0], chosen.index(copy[1])))
+    # Of a group all or none: its members have one mark.
+    copies = [
+        copy for copy in found
+        if not wanted or copy[0] in wanted or (copy in groups and wanted & groups[copy].circle)
+    ]  # fmt: skip
+    exams = {name: exam(name) for name in dict.fromkeys(name for _, name in copies)}
+    own = [copy for copy in copies if copy not in groups or groups[copy].copy == copy[0]]
+    total = len(own) + len(copies)
     results: dict[tuple[str, str], CopyResult] = {}
     with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
-        tasks = {pool.submit(_one, course, exams[copy[1]], copy[0], again): copy for copy in copies}
+        tasks = {
+            pool.submit(_one, course, exams[copy[1]], copy[0], again, groups.get(copy)): copy for copy in own
+        }
         progress(0, total, "")
         try:
             for task in as_completed(tasks):
@@ -80,13 +100,19 @@ def grade_class(
             pool.shutdown(wait=False, cancel_futures=True)
             progress(len(results), total, "stopping: the copy that runs ends first")
             raise
-    offset = len(copies)
-    recorded = record(course, copies, exams, lambda done, _, what: progress(offset + done, total, what))
+    for student, name in copies:
+        if (student, name) not in results:
+            results[student, name] = replace(results[groups[student, name].copy, name], student=student)
+    offset = len(own)
+    recorded, told = record(
+        course, copies, exams, lambda done, _, what: progress(offset + done, total, what), groups
+    )
     rows = [Row(*copy, results[copy], entry) for copy, entry in zip(copies, recorded, strict=True)]
+    notes = [note for copy in copies if copy in groups and (note := groups[copy].note)]
     missing = [
         (student, name) for student in sorted(wanted) for name in chosen if (student, name) not in found
     ]
-    return ClassReport(tuple(chosen), tuple(rows), tuple(missing))
+    return ClassReport(tuple(chosen), tuple(rows), tuple(missing), (*notes, *told))
 
 
 def find_copies(root: Path, assignments: Iterable[str]) -> list[tuple[str, str]]:
@@ -105,17 +131,35 @@ def find_copies(root: Path, assignments: Iterable[str]) -> list[tuple[str, str]]
     ]
 
 
-def _one(course: courses.Course, exam: Exam, student: str, again: bool) -> CopyResult:
-    """The result of one copy, kept on disk; whatever goes wrong in it is "not graded"."""
+def _one(
+    course: courses.Course, exam: Exam, student: str, again: bool, standing: Standing | None = None
+) -> CopyResult:
+    """The result of one copy, kept on disk for each student it counts for; whatever goes wrong in it is "not
+    graded".
+    """
     folder = course.root / "submitted" / student / exam.assignment
     path = result_path(course.root, exam.assignment, student)
     before = kept(path)
-    if before is not None and not again and still_good(before, exam, folder):
-        return before
-    try:
-        result = examine(folder, exam.assignment, course, student=student, exam=exam)
-    except Exception:
-        result = not_graded(exam, text("grading.examine-failed"))
-        result = replace(result, student=student, details=(traceback.format_exc(),))
-    keep(result, path)
+    if standing is not None and standing.cause is not None:
+        digest = copy_sha256(folder) if folder.is_dir() else ""
+        result = replace(not_graded(exam, standing.cause), student=student, copy_sha256=digest)
+    elif before is not None and not again and still_good(before, exam, folder) and _own(before, student):
+        result = before
+    else:
+        try:
+            result = examine(folder, exam.assignment, course, student=student, exam=exam)
+        except Exception:
+            result = not_graded(exam, text("grading.examine-failed"))
+            result = replace(result, student=student, details=(traceback.format_exc(),))
+    result = of_copy(result, standing)
+    if result != before:
+        keep(result, path)
+    if standing is not None and standing.examined:
+        for partner in standing.members[1:]:
+            keep(of_partner(result, partner), result_path(course.root, exam.assignment, partner))
     return result
+
+
+def _own(result: CopyResult, student: str) -> bool:
+    """Not the result of another member's copy, kept when this student had none."""
+    return not result.group or result.group[0] == student

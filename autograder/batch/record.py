@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 import shutil
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,14 +16,16 @@ from typing import Any
 import nbformat
 
 from autograder import course as courses
+from autograder.batch.groups import Standing
 from autograder.batch.handin import TIMESTAMP, read_timestamp, timestamp_line
+from autograder.batch.shared_marks import share
 from autograder.notebook.cells import CopyError, read_notebook
 from autograder.notebook.exam import Exam
 from autograder.notebook.gradebook import sync_gradebook
 from autograder.notebook.nbconfig import configure, utc_naive
 from autograder.notebook.repair import repair, untouched
 from autograder.notebook.result import RESULTS
-from autograder.notebook.student import MAX_LABO, read_regular
+from autograder.notebook.student import read_files, read_regular
 
 STAGED = Path(".autograder") / "copies"
 Progress = Callable[[int, int, str], None]
@@ -49,26 +51,38 @@ class Recorded:
 def record(
     course: courses.Course, copies: Iterable[tuple[str, str]], exams: dict[str, Exam],
     progress: Progress = lambda done, total, what: None,
-) -> list[Recorded]:  # fmt: skip
+    groups: Mapping[tuple[str, str], Standing] | None = None,
+) -> tuple[list[Recorded], tuple[str, ...]]:  # fmt: skip
     """Record the kept results of `copies` (student, assignment), and write their feedback.
 
-    A copy that nbgrader refuses is named with its reason and never stops the others.
+    A copy that nbgrader refuses is named with its reason and never stops the others. `groups` tells whose
+    folder counts for a student; what was marked by hand is then made the same for all the members. Comes with
+    what the grader should know of that, in French.
     """
-    wanted = list(copies)
+    wanted, groups = list(copies), groups or {}
     if not wanted:
-        return []
+        return [], ()
     broken = _prepare_gradebook(course, {assignment for _, assignment in wanted}, exams)
-    recorded: list[Recorded] = []
+    problems: dict[tuple[str, str], str | None] = {}
     with _nbgrader(course) as (api, said):
         for done, (student, assignment) in enumerate(wanted):
             progress(done, len(wanted), f"{student} {assignment}")
-            problem = broken.get(assignment)
-            if problem is None:
-                stage(course, exams[assignment], student)
-                problem = _convert(api, said, assignment, student)
-            recorded.append(_read(api, student, assignment, problem))
+            problems[student, assignment] = broken.get(assignment)
+            if assignment not in broken:
+                of = groups[student, assignment].copy if (student, assignment) in groups else student
+                stage(course, exams[assignment], student, of)
+                problems[student, assignment] = _convert(api, said, assignment, student)
+        together = {
+            (name, groups[student, name].members) for student, name in wanted
+            if (student, name) in groups and groups[student, name].cause is None
+        }  # fmt: skip
+        with api.gradebook as gradebook:
+            shared = share(gradebook, course, [one for one in together if one[1] and one[0] not in broken])
+        for student, assignment in shared.changed:  # its late penalty and its feedback hold the marks too
+            problems[student, assignment] = _convert(api, said, assignment, student)
+        recorded = [_read(api, *copy, problems[copy]) for copy in wanted]
         progress(len(wanted), len(wanted), "")
-    return recorded
+    return recorded, shared.notes
 
 
 def _prepare_gradebook(
@@ -135,14 +149,14 @@ def _nbgrader(course: courses.Course) -> Iterator[tuple[Any, list[str]]]:
         yield NbGraderAPI(config=config, log=logger), said
 
 
-def stage(course: courses.Course, exam: Exam, student: str) -> Path:
+def stage(course: courses.Course, exam: Exam, student: str, of: str | None = None) -> Path:
     """A copy that nbgrader reads without harm: the mended notebook (or the released one), declared files,
-    the time.
+    the time. `of`: the student whose folder it is taken from, where that is another one.
 
     What cannot be read is recorded on the released notebook, so that it stands in the gradebook and in
     formgrader as "to be looked at" instead of vanishing or counting 0.
     """
-    folder = course.root / "submitted" / student / exam.assignment
+    folder = course.root / "submitted" / (of or student) / exam.assignment
     target = course.root / STAGED / student / exam.assignment
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
@@ -152,9 +166,8 @@ def stage(course: courses.Course, exam: Exam, student: str) -> Path:
         notebook = untouched(exam.frame)
     content = nbformat.writes(notebook)
     (target / f"{exam.assignment}.ipynb").write_text(content, encoding="utf-8", errors="replace")
-    for name in course.assignment(exam.assignment).files:
-        if (data := read_regular(folder / name, MAX_LABO)) is not None:
-            (target / name).write_bytes(data)
+    for name, data in read_files(folder, exam.files).items():
+        (target / name).write_bytes(data)
     line = read_regular(folder / TIMESTAMP, 1000)
     moment = read_timestamp(line.decode("utf-8", errors="replace")) if line else None
     if moment is not None:

@@ -134,16 +134,19 @@ def release(
     if not report.ok:
         print(f"\n{len(report.findings)} to mend: nothing was written.")
         return FAILED
-    for name in report.assignments:
+    for name in (*report.assignments, *(["pages"] if report.pages else [])):
         written = "up to date" if check_only else "written" if name in report.written else "unchanged"
         print(f"proved, {written}: release/{name}/")
     if bundle is not None:
+        kept_back = [name for name in report.assignments if name not in report.open]
         try:
-            held = bundler.bundle(course, bundle)
+            held = bundler.bundle(course, bundle, report.open)
         except bundler.BundleError as error:
             print(error, file=sys.stderr)
             return FAILED
         print(f"{bundle}: {len(held)} files for students, starting with {bundler.README_NAME}")
+        if kept_back:
+            print(f"kept back until their release date: {', '.join(kept_back)}")
     return OK
 
 

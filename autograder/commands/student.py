@@ -153,6 +153,24 @@ def doctor(*, launch: bool, as_json: bool) -> int:
     return FAILED if any(finding.status == "fail" for finding in findings) else OK
 
 
+def doctor_job(path: Path, *, as_json: bool) -> int:
+    """What went wrong in the Slurm job that wrote `path`. 1 when a cause is found, 0 when none is known."""
+    from autograder import doctor as clinic
+    from autograder.verdict.slurm import read_output
+
+    try:
+        written = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return usage(text("slurm.output.unreadable", path=path))
+    found = read_output(written)
+    findings = [clinic.of_slurm(found)] if found else []
+    if as_json:
+        _print_json(clinic.as_json(findings))
+    else:
+        print(clinic.lines(findings) if findings else text("slurm.output.nothing", path=path))
+    return FAILED if findings else OK
+
+
 def course() -> int:
     """The course's facts and dates, in French."""
     from autograder.report.course_view import view

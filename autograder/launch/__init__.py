@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 import sys
+import tempfile
 import types
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -31,25 +33,35 @@ def launch(
     time_limit_s: float | None = None,
     delays: Iterable[Delay] = (),
     detail: bool = False,
+    alone: bool = False,
+    gpus: int | None = None,
 ) -> Run:
     """Launch `script` with `nproc` ranks on each of `nnodes` agents of this machine, and return its Run.
 
     Ranks and time limit default to the course's (course.yaml, found upwards from here or named by
-    AUTOGRADER_COURSE), else 2 ranks and 60 s. `launcher=False` is `python3 labo.py`. The same script with the
-    same settings is launched once per process. Prints nothing; nothing that the script does raises here.
+    AUTOGRADER_COURSE), else 2 ranks and 60 s. `launcher=False` is `python3 labo.py`. `alone`: in a folder
+    that holds nothing but the script, for one of several that stand side by side. `{fresh}` in a value of
+    `env` is replaced by an empty folder of this launch. `gpus`: the ranks believe to see that many GPUs,
+    which are simulated (0: none, even where there are some). The same script with the same settings is
+    launched once per process. Prints nothing; nothing that the script does raises here.
     """
     from autograder.launch import store
 
     path = Path(script).absolute()
     request = _defaults(Request(
-        script=path.name, nnodes=nnodes, launcher=launcher, delays=tuple(delays), detail=detail,
+        script=path.name, nnodes=nnodes, launcher=launcher, delays=tuple(delays), detail=detail, gpus=gpus,
         env={name: str(value) for name, value in (env or {}).items()},
     ))
     if nproc is not None:
         request = dataclasses.replace(request, nproc=nproc)
     if time_limit_s is not None:
         request = dataclasses.replace(request, time_limit_s=float(time_limit_s))
-    return store.get_or_run(request, path.parent, run_request)
+    if not alone:
+        return store.get_or_run(request, path.parent, run_request)
+    with tempfile.TemporaryDirectory(prefix="autograder-", ignore_cleanup_errors=True) as folder:
+        if path.is_file():
+            shutil.copyfile(path, Path(folder) / path.name)
+        return store.get_or_run(request, Path(folder).resolve(), run_request)
 
 
 def _defaults(request: Request) -> Request:

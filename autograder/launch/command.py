@@ -21,6 +21,8 @@ from autograder.launch.run import Request
 COURSE_PORT = 29531
 ADDRESS = "127.0.0.1"
 RECORDER = Path(__file__).parent / "recorder"
+RECORDER_FILE = r"recorder[/\\](?:sitecustomize|_autograder_\w+)\.py"   # how its paths end, in a traceback
+FRESH = "{fresh}"   # in a variable's value: a folder of this launch alone
 MARKER = "AUTOGRADER_LAUNCH"   # in the environment of every process of a launch: how to find them all
 
 # Seconds that torchrun leaves a rank between SIGTERM and SIGKILL (its default is 30).
@@ -71,7 +73,17 @@ def environment(
         )
     if not request.launcher:
         env["AUTOGRADER_PLAIN"] = "1"
-    return env | request.env
+    if request.gpus is not None:   # simulated, whatever this machine has
+        env.pop("CUDA_VISIBLE_DEVICES", None)
+        env |= {"AUTOGRADER_GPUS": str(request.gpus)} if request.gpus else {"CUDA_VISIBLE_DEVICES": ""}
+    # Always `file://{fresh}/name`: a POSIX path from its root, on Windows too (`/C:/…`).
+    own = "/" + fresh(record).as_posix().lstrip("/")
+    return env | {name: value.replace(FRESH, own) for name, value in request.env.items()}
+
+
+def fresh(record: Path) -> Path:
+    """The folder that stands for `{fresh}`, beside what the recorder writes."""
+    return record.with_name("fresh")
 
 
 def left_by_others(name: str) -> bool:
@@ -120,7 +132,8 @@ def commands(
 
 def as_typed(request: Request) -> str:
     """The same launch as a student would type it."""
-    env = "".join(f"{name}={shlex.quote(value)} " for name, value in request.env.items())
+    shown = {name: value.replace(FRESH, "/dossier-vide") for name, value in request.env.items()}
+    env = "".join(f"{name}={shlex.quote(value)} " for name, value in shown.items())
     script = shlex.quote(request.script)
     if not request.launcher:
         return f"{env}python3 {script}"

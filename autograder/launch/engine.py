@@ -97,6 +97,7 @@ class _Launch:
         self.request, self.folder, self.temp = request, folder, temp
         self.record, self.logs = temp / "record", temp / "logs"
         self.record.mkdir()
+        command.fresh(self.record).mkdir()
         self.marker = uuid.uuid4().hex
         self.epoch, self.started = time.time(), time.monotonic()
         self.per_rank = command.per_rank_logs() or not request.launcher

@@ -9,10 +9,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from autograder.launch.command import RECORDER_FILE
 from autograder.launch.run import Collective, Event, Frame, Gradient, Stack
 
 RECORDER_SCHEMA = 1
@@ -170,13 +172,11 @@ class _RankReader:
             own = Path(str(file)).name == self.script.name
             code = self.source[line - 1].strip() if own and 0 < line <= len(self.source) else ""
             frames.append((str(file), Frame(Path(str(file)).name, int(line), str(function), code)))
-        kept = tuple(frame for file, frame in frames if not file.endswith(OURS))
+        kept = tuple(frame for file, frame in frames if not _OURS.search(file))
         self.stacks.append(Stack(self.rank, kept))
 
 
-OURS = tuple(
-    f"recorder{slash}{name}.py" for slash in "/\\" for name in ("sitecustomize", "_autograder_marks")
-)
+_OURS = re.compile(RECORDER_FILE + "$")
 KINDS = {"start", "end", "enter", "leave", "gradient", "event", "stack"}
 
 

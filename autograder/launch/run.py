@@ -30,6 +30,7 @@ class Request:
     output_limit_bytes: int = 256 * 1024
     delays: tuple[Delay, ...] = ()
     detail: bool = False   # TORCH_DISTRIBUTED_DEBUG=DETAIL: to explain a failure, never to time
+    gpus: int | None = None   # GPUs that the ranks believe to see; None: the machine as it is
 
     @property
     def world_size(self) -> int:

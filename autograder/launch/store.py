@@ -24,8 +24,11 @@ def key(request: Request, folder: Path) -> str:
     """40 hex digits: the request, the script, every Python file beside it, and the schemas."""
     files = {path.name: _digest(path) for path in sorted(folder.glob("*.py")) if path.is_file()}
     files[request.script] = _digest(folder / request.script)
+    wanted = dataclasses.asdict(request)
+    if request.gpus is None:
+        del wanted["gpus"]   # as before there were any: what was launched then is still the same launch
     asked = {
-        "request": dataclasses.asdict(request), "files": files, "recorder": RECORDER_SCHEMA, "schema": SCHEMA,
+        "request": wanted, "files": files, "recorder": RECORDER_SCHEMA, "schema": SCHEMA,
     }
     text = json.dumps(asked, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:40]

@@ -7,20 +7,22 @@ import sys
 import sysconfig
 from pathlib import Path
 
+from autograder.launch.command import RECORDER_FILE
+
 CUT = "\n[… {count} octets coupés …]\n"
 
 # `  File "…/recorder/sitecustomize.py", line 12, in call`, with or without torch's `[rank1]: `, and the more
 # indented lines (source, carets) that follow it.
-_OURS = r"recorder[/\\](?:sitecustomize|_autograder_marks)\.py"
 _FRAME = re.compile(
-    rf'^(?P<lead>(?:\[rank\d+\]: ?)?)  File "[^"\n]*[/\\]{_OURS}", line \d+[^\n]*\n'
+    rf'^(?P<lead>(?:\[rank\d+\]: ?)?)  File "[^"\n]*[/\\]{RECORDER_FILE}", line \d+[^\n]*\n'
     r"(?:(?P=lead)    [^\n]*\n)*",
     re.MULTILINE,
 )
 # faulthandler shows our thread too.
 _THREAD = re.compile(
-    rf'^Thread 0x[0-9a-f]+ [^\n]*\n(?:  File "[^"\n]*[/\\]{_OURS}", [^\n]*\n)+\n?', re.MULTILINE)
-_WARNING = re.compile(rf"^[^\n]*[/\\]{_OURS}:\d+: (\w+Warning: [^\n]*\n)(?:  [^\n]*\n)?", re.MULTILINE)
+    rf'^Thread 0x[0-9a-f]+ [^\n]*\n(?:  File "[^"\n]*[/\\]{RECORDER_FILE}", [^\n]*\n)+\n?', re.MULTILINE)
+_WARNING = re.compile(
+    rf"^[^\n]*[/\\]{RECORDER_FILE}:\d+: (\w+Warning: [^\n]*\n)(?:  [^\n]*\n)?", re.MULTILINE)
 _LOG_PREFIX = re.compile(r"^(\[?)([EWIF])\d{3,4} \d\d:\d\d:\d\d\.\d+ (?:\d+ )?", re.MULTILINE)
 _LIBRARY = re.compile(r"""(?<![^\s"'([])[^\s"'()[]*[/\\](?:site|dist)-packages[/\\]""")
 _PRIVATE_FIELDS = re.compile(r"^  (?:time|host) +: [^\n]*\n", re.MULTILINE)

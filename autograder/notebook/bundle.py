@@ -1,4 +1,4 @@
-"""What students get, in one zip: the release, course.yaml, the package as a wheel, a page to start from."""
+"""What students get, in one zip: assignments, pages, course.yaml, the package as a wheel, a first page."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable, Sequence
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -19,8 +20,10 @@ from autograder.files import write_zip
 from autograder.messages import french_moment, french_span
 from autograder.notebook.generate import RELEASE
 from autograder.notebook.leaks import scan
+from autograder.notebook.pages import PAGES
 
 README_NAME = "LISEZMOI.md"
+LATER = " *(distribué plus tard)*"
 # What a wheel is built from. Neither source/, nor the course key, nor the tests.
 BUILT_FROM = ("pyproject.toml", "README.md", "LICENSE")
 PACKAGE = "autograder"
@@ -31,26 +34,35 @@ class BundleError(RuntimeError):
     """The bundle cannot be made: the message says what is missing, and what to do."""
 
 
-def bundle(course: Course, out: Path) -> list[str]:
+def bundle(course: Course, out: Path, assignments: Iterable[str] | None = None) -> list[str]:
     """Write the zip `out` with everything a student needs; give the names in it.
 
-    The same course, package and Python tools give the same bytes. BundleError when the release of an
-    assignment is missing or would give an answer away.
+    `assignments` are those that students may have (all when None): an exam stays out until its day. The same
+    course, package and Python tools give the same bytes. BundleError when the release of an assignment is
+    missing or would give an answer away.
     """
     release = course.root / RELEASE
     content: dict[str, bytes] = {FILE_NAME: course.path.read_bytes()}
-    for one in course.assignments:
+    chosen = [one.id for one in course.assignments] if assignments is None else list(assignments)
+    if not chosen:
+        raise BundleError("no assignment is open yet: name those to give, or use --as-of for another day")
+    for one in map(course.assignment, chosen):
         folder = release / one.id
         if not (folder / one.notebook).is_file():
             raise BundleError(f"{folder / one.notebook} is missing: run `autograder release {one.id}` first")
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
             content[path.relative_to(release).as_posix()] = path.read_bytes()
+    for name in course.pages:
+        path = release / PAGES / name
+        if not path.is_file():
+            raise BundleError(f"{path} is missing: run `autograder release` first")
+        content[f"{PAGES}/{name}"] = path.read_bytes()
     if leaks := scan(course, release):
         raise BundleError("release/ gives answers away:\n" + "\n".join(map(str, leaks)))
     with tempfile.TemporaryDirectory() as folder_name:
         wheel = build_wheel(course.root, Path(folder_name))
         content[wheel.name] = wheel.read_bytes()
-    content[README_NAME] = readme(course, wheel.name).encode()
+    content[README_NAME] = readme(course, wheel.name, chosen).encode()
     write_zip(out, content)
     return sorted(content)
 
@@ -95,12 +107,13 @@ def _setuptools_is_here() -> bool:
         return False
 
 
-def readme(course: Course, wheel: str) -> str:
-    """The students' first page, in French, from the template and course.yaml."""
+def readme(course: Course, wheel: str, given: Sequence[str]) -> str:
+    """The students' first page, in French, from the template and course.yaml; `given`: what the zip holds."""
     template = resources.files("autograder.notebook") / "templates" / README_NAME
     session = course.session
     rows = [
-        f"| `{one.id}` | {one.title} | {french_moment(one.due)} | {one.points.total} |"
+        f"| `{one.id}` | {one.title}{'' if one.id in given else LATER} | {french_moment(one.due)} "
+        f"| {one.points.total} |"
         for one in course.assignments
     ]
     modes = " et en ".join(session.modes) + (", places limitées" if session.limited_places else "")
@@ -116,7 +129,7 @@ def readme(course: Course, wheel: str) -> str:
         assignments="\n".join(rows),
         python=_python(),
         wheel=wheel,
-        first=course.assignments[0].id,
+        first=given[0],
         nproc=course.launch.nproc,
     )
 

@@ -20,11 +20,12 @@ from nbformat import NotebookNode
 from autograder.messages import text
 from autograder.notebook.stubs import CODE_STUB, TEXT_STUB
 
-Role = Literal["test", "answer", "labo", "written", "locked", "show", "plain"]
+Role = Literal["test", "answer", "file", "written", "locked", "show", "source", "plain"]
 
 MAX_BYTES = 200_000_000  # above this a notebook is not read: an endless printer's outputs are 30 MB
 LABO = "labo.py"
-_WRITEFILE = re.compile(r"\s*%%(?:writefile|file)\s+[\"']?(?:\./)?labo\.py[\"']?\s*(?:\n|$)")
+SOURCE_ONLY = "source-only"  # the tag of a cell that stands in source/ and in no release
+_WRITEFILE = re.compile(r"\s*%%(?:writefile|file)\s+[\"']?(?:\./)?(\w[\w.-]*)[\"']?\s*(?:\n|$)")
 _GLOBALS = {"__name__", "__file__", "get_ipython", "display", "In", "Out"}
 
 
@@ -167,25 +168,28 @@ def _describe(index: int, cell: NotebookNode) -> Cell:
     elif task or (grade and solution):
         role = "written"
     elif solution:
-        role = "labo" if writes_labo(cell.source) else "answer"
+        role = "file" if written_file(cell.source) else "answer"
     elif meta.get("locked"):
         role = "locked"
+    elif SOURCE_ONLY in cell.metadata.get("tags", ()):
+        role = "source"
     elif "show" in cell.metadata.get("tags", ()):
         role = "show"
     points = float(meta.get("points") or 0) if grade or task else 0.0
     ident = str(meta.get("grade_id") or cell.get("id") or f"cell-{index}")
-    graded = role in ("test", "answer", "labo", "written", "locked")
+    graded = role in ("test", "answer", "file", "written", "locked")
     return Cell(index, ident, role, cell.cell_type, cell.source, points, graded)
 
 
-def writes_labo(source: str) -> bool:
-    """Whether this cell writes labo.py."""
-    return _WRITEFILE.match(source) is not None
+def written_file(source: str) -> str | None:
+    """The name of the file that a `%%writefile` cell writes beside the notebook; None for any other cell."""
+    found = _WRITEFILE.match(source)
+    return found.group(1) if found else None
 
 
-def labo_body(source: str) -> str:
-    """What a `%%writefile labo.py` cell would write."""
-    return source.lstrip().partition("\n")[2] if writes_labo(source) else source
+def file_body(source: str) -> str:
+    """What a `%%writefile` cell would write."""
+    return source.lstrip().partition("\n")[2] if written_file(source) else source
 
 
 def same_code(one: str, other: str) -> bool:
@@ -256,7 +260,9 @@ def released_source(cell: Cell) -> str:
     scheme.
     """
     source = cell.source
-    if cell.role in ("answer", "labo", "written"):
+    if cell.role == "source":
+        return ""
+    if cell.role in ("answer", "file", "written"):
         stub = CODE_STUB if cell.kind == "code" else TEXT_STUB
         cleared = cut(source, "SOLUTION", stub)
         source = stub if cleared == source else cleared

@@ -13,7 +13,13 @@ from autograder import course as courses
 from autograder.messages import text
 from autograder.notebook.apart import TOKEN
 from autograder.notebook.cells import LABO, CopyError
-from autograder.notebook.examine import examine, examine_notebook, examine_script, nearest_notebook
+from autograder.notebook.examine import (
+    examine,
+    examine_files,
+    examine_notebook,
+    examine_script,
+    nearest_notebook,
+)
 from autograder.notebook.result import CopyResult
 
 
@@ -53,8 +59,10 @@ def _result(assignment: str, path: Path) -> CopyResult:
     here = path.resolve()
     if (here / f"{here.name}.ipynb").is_file():  # another exercise's own folder, and its labo.py
         raise CopyError(text("handin.notebook-missing", wanted=notebook.name, folder=here))
-    if (path / LABO).is_file():
+    if course is None and (path / LABO).is_file():
         return examine_script(path / LABO, assignment, course)
+    if course is not None and (result := examine_files(path, assignment, course)) is not None:
+        return result
     if (near := nearest_notebook(path, assignment)) is not None:
         raise CopyError(text("handin.notebook-misnamed", found=near, wanted=notebook.name, folder=here))
     return examine(path, assignment, course)

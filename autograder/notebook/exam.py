@@ -5,17 +5,21 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
+
+from nbformat import NotebookNode
 
 import autograder
 from autograder import course as courses
 from autograder.launch import engine
 from autograder.messages import text
-from autograder.notebook.cells import CopyError, read_notebook
+from autograder.notebook.cells import LABO, CopyError, read_notebook, source_cells
 from autograder.notebook.repair import Skeleton, skeleton
 from autograder.notebook.result import CopyResult, copy_sha256
 from autograder.notebook.testcells import Trusted
+from autograder.notebook.variants import variant
 
 
 @dataclass(frozen=True)
@@ -28,10 +32,12 @@ class Exam:
     tests_from: Path
     frame: Skeleton
     data: tuple[Path, ...]
+    files: tuple[str, ...]  # the names of what is handed in beside the notebook
     trusted: Trusted
     tests_sha256: str
     with_solution: bool  # the notebook is the source: its answers and hidden tests are there
     sandbox: bool = False
+    numbers: str = "same"  # or per-student: the questions' numbers come from the submission's id
 
 
 def prepare(
@@ -53,18 +59,30 @@ def prepare(
         raise CopyError(text("grading.no-tests", assignment=assignment))
     notebook = read_notebook(places[0])
     release = read_notebook(released) if released is not None and released.is_file() else None
-    declared = course.assignment(assignment).data if course is not None and places[0] != own else []
+    one = course.assignment(assignment) if course is not None else None
+    declared = one.data if one is not None and places[0] != own else []
     data = tuple(path for name in declared if (path := places[0].parent / name).is_file())
+    files = tuple(one.files) if one is not None else _named_files(notebook)
+    numbers = one.numbers if one is not None else "same"
     limit = course.launch.copy_limit_s if course is not None else 600.0
     key = _key_file(root)
     kept_runs = Path(os.environ["AUTOGRADER_RUNS"]) if os.environ.get("AUTOGRADER_RUNS") else runs
     digest = hashlib.sha256(places[0].read_bytes())
+    if numbers != "same":  # not written for the others, whose kept results stay good
+        digest.update(numbers.encode())
     for path in data:
         digest.update(path.name.encode() + path.read_bytes())
     return Exam(
-        assignment, places[0], skeleton(notebook, release), data, Trusted(root, key, kept_runs, limit),
-        digest.hexdigest(), places[0] == source, sandbox,
+        assignment, places[0], skeleton(variant(notebook, numbers), release), data, files,
+        Trusted(root, key, kept_runs, limit), digest.hexdigest(), places[0] == source, sandbox,
+        numbers,
     )  # fmt: skip
+
+
+def _named_files(notebook: NotebookNode) -> tuple[str, ...]:
+    """Without course.yaml (a notebook fetched alone): labo.py, and the texts that test cells name."""
+    tests = "\n".join(cell.source for cell in source_cells(notebook) if cell.role == "test")
+    return tuple(dict.fromkeys([LABO, *re.findall(r"""["']([\w-]+\.(?:py|txt|json))["']""", tests)]))
 
 
 def name_of(assignment: str | courses.Assignment) -> str:

@@ -14,19 +14,20 @@ from nbformat import NotebookNode
 
 from autograder import course as courses
 from autograder.messages import text
+from autograder.notebook import numbers
 from autograder.notebook.cells import (
     LABO,
     CopyError,
-    labo_body,
+    file_body,
     needed_names,
     read_notebook,
     same_code,
-    writes_labo,
+    written_file,
 )
 from autograder.notebook.exam import Exam, fingerprint, name_of, prepare, versions
 from autograder.notebook.repair import Repaired, Skeleton, repair
 from autograder.notebook.result import CopyResult, TestResult, copy_sha256
-from autograder.notebook.student import MAX_LABO, StudentRun, read_regular, run_student
+from autograder.notebook.student import MAX_FILE, StudentRun, read_files, read_regular, run_student
 from autograder.notebook.testcells import Answers, Outcome, run_tests
 
 STUDENT_LIMIT_S = 120.0  # a student's own cells; launches of labo.py have their own limit
@@ -45,13 +46,14 @@ def examine(
     path = folder / f"{assignment}.ipynb"
     try:
         if path.is_file():
-            result = _notebook(exam, read_notebook(path), folder)
+            result = _notebook(exam, read_notebook(path), folder, student)
         elif (near := nearest_notebook(folder, assignment)) is not None:
             result = not_graded(exam, text("grading.wrong-name", name=near, expected=path.name))
-        elif (labo := read_regular(folder / LABO, MAX_LABO)) is not None:
-            result = _answers_missing(_script(exam, labo), path.name)
+        elif files := read_files(folder, exam.files):
+            result = _answers_missing(_files_alone(exam, files), path.name, files)
         else:
-            result = not_graded(exam, text("grading.no-notebook", expected=path.name))
+            names = listed(exam.files)
+            result = not_graded(exam, text("grading.no-notebook", expected=path.name, names=names))
     except CopyError as error:
         result = not_graded(exam, str(error))
     return _sign(result, exam, student, copy_sha256(folder), started)
@@ -70,14 +72,37 @@ def examine_notebook(path: Path, assignment: str, course: courses.Course | None)
 
 
 def examine_script(path: Path, assignment: str, course: courses.Course | None) -> CopyResult:
-    """Only the tests that need nothing but labo.py; those of answers are skipped and leave `max_score`."""
+    """Only the tests that need nothing but this file; those of answers are skipped and leave `max_score`.
+
+    A script of any name stands for labo.py where the assignment has one.
+    """
     started = time.monotonic()
-    labo = read_regular(path, MAX_LABO)
-    if labo is None:
-        raise CopyError(text("grading.labo-unreadable", name=path.name, ko=MAX_LABO // 1000))
+    content = read_regular(path, MAX_FILE)
+    if content is None:
+        raise CopyError(text("grading.file-unreadable", name=path.name, ko=MAX_FILE // 1000))
     beside = path.resolve().parent / f"{assignment}.ipynb"
     exam = prepare(assignment, course, own=beside)
-    return _sign(_script(exam, labo), exam, None, hashlib.sha256(labo).hexdigest(), started)
+    name = path.name if path.name in exam.files else LABO
+    if name not in exam.files:
+        names = listed(exam.files)
+        raise CopyError(text("grading.file-not-declared", name=path.name, names=names))
+    result = _files_alone(exam, {name: content})
+    return _sign(result, exam, None, hashlib.sha256(content).hexdigest(), started)
+
+
+def examine_files(folder: Path, assignment: str, course: courses.Course | None) -> CopyResult | None:
+    """As `examine_script`, for all the declared files of a folder without its notebook; None without any."""
+    started = time.monotonic()
+    exam = prepare(assignment, course)
+    files = read_files(folder, exam.files)
+    if not files:
+        return None
+    return _sign(_files_alone(exam, files), exam, None, copy_sha256(folder), started)
+
+
+def listed(names: Iterable[str]) -> str:
+    """File names as a sentence shows them."""
+    return ", ".join(f"`{name}`" for name in names) or "—"
 
 
 def nearest_notebook(folder: Path, assignment: str) -> str | None:
@@ -103,24 +128,38 @@ def not_graded(exam: Exam, cause: str) -> CopyResult:
 # ------------------------------------------------------------------------------------------ two kinds
 
 
-def _notebook(exam: Exam, submitted: NotebookNode, folder: Path) -> CopyResult:
+def _notebook(exam: Exam, submitted: NotebookNode, folder: Path, student: str | None = None) -> CopyResult:
     mended = repair(submitted, exam.frame)
-    skip, flags, remarks = _which_labo(exam.frame, mended, folder)
+    skip, flags, remarks = _which_files(exam, mended, folder)
     tests = [cell for cell in exam.frame.cells if cell.role == "test"]
-    names = _answer_names(exam)
+    own = exam.numbers == "per-student"
+    names = [*_answer_names(exam), *([numbers.TYPED] if own else [])]
     limit = min(STUDENT_LIMIT_S, exam.trusted.limit_s)
-    ran = run_student(mended.notebook, mended.roles, names, folder, exam.data, limit, skip)
-    left = replace(exam.trusted, limit_s=max(1.0, exam.trusted.limit_s - ran.duration_s))
+    ran = run_student(
+        mended.notebook, mended.roles, names, folder, exam.data, limit, skip, exam.files,
+        student if own else None,
+    )  # fmt: skip
+    typed = ran.values.get(numbers.TYPED) if own else None
+    left = replace(
+        exam.trusted, limit_s=max(1.0, exam.trusted.limit_s - ran.duration_s),
+        student=numbers.whose(student, typed) if own else None,
+    )  # fmt: skip
     answers = Answers(ran.values, ran.absent, stopped=ran.stopped)
-    labo = _labo_of_stopped(exam.frame, mended, ran) if ran.stopped and not skip else ran.labo
-    outcomes = run_tests(exam.frame.cells, answers, labo, exam.data, left, exam.with_solution)
+    files = _files_of_stopped(exam.frame, mended, ran, skip) if ran.stopped else ran.files
+    outcomes = run_tests(
+        exam.frame.cells, answers, files, exam.data, left, exam.with_solution, exam.files
+    )
     cells = _not_run_notes(mended) | dict(ran.cells)
-    for ident in skip:
-        cells[ident] = _note(text("grading.labo-file-counts"))
+    for ident, name in skip.items():
+        cells[ident] = _note(text("grading.file-counts", name=name))
     cells |= {
         outcome.id: outputs(outcome, cell.points) for outcome, cell in zip(outcomes, tests, strict=True)
     }
     remarks = (*mended.remarks, *remarks, *([ran.stopped] if ran.stopped else []))
+    if own and (told := numbers.mismatch(student, typed)):
+        flags, remarks = (*flags, numbers.FLAG), (*remarks, told)
+        if (typed_in := numbers.cell_of(mended.notebook, ran)) is not None:
+            cells[typed_in] = [*cells[typed_in], *_note(told)]
     return _assemble(exam, outcomes, cells, flags, remarks, ran)
 
 
@@ -135,26 +174,30 @@ def _not_run_notes(mended: Repaired) -> dict[str, list[dict[str, Any]]]:
     return {id: _note(text(keys[role])) for id, role in mended.roles.items() if role in keys and id in code}
 
 
-def _labo_of_stopped(frame: Skeleton, mended: Repaired, ran: StudentRun) -> bytes | None:
-    """labo.py of a copy whose cells did not come to their end: what its cell says, if it was not reached."""
-    ident = next((cell.id for cell in frame.cells if cell.role == "labo"), None)
-    node = next((node for node in mended.notebook.cells if node.id == ident), None)
-    if node is None or ident in ran.cells or not writes_labo(node.source):
-        return ran.labo
-    return labo_body(node.source).encode("utf-8", errors="replace")
+def _files_of_stopped(
+    frame: Skeleton, mended: Repaired, ran: StudentRun, skip: Mapping[str, str]
+) -> dict[str, bytes]:
+    """The files of a copy whose cells did not come to their end: what a cell says, if it was not reached."""
+    files = dict(ran.files)
+    idents = {cell.id for cell in frame.cells if cell.role == "file"} - set(skip) - set(ran.cells)
+    for node in mended.notebook.cells:
+        if node.id in idents and (name := written_file(node.source)):
+            files[name] = file_body(node.source).encode("utf-8", errors="replace")
+    return files
 
 
-def _script(exam: Exam, labo: bytes) -> CopyResult:
+def _files_alone(exam: Exam, files: Mapping[str, bytes]) -> CopyResult:
     outcomes = run_tests(
-        exam.frame.cells, Answers(handed_in=False), labo, exam.data, exam.trusted, exam.with_solution
-    )
+        exam.frame.cells, Answers(handed_in=False), files, exam.data, exam.trusted, exam.with_solution,
+        exam.files,
+    )  # fmt: skip
     cells = {outcome.id: outputs(outcome, outcome.max_points) for outcome in outcomes}
     return replace(_assemble(exam, outcomes, cells, (), (), None), notebook=False)
 
 
-def _answers_missing(result: CopyResult, expected: str) -> CopyResult:
-    """A copy that is labo.py alone: its tests count; answers that were never handed in have no mark."""
-    cause = text("grading.labo-alone", expected=expected)
+def _answers_missing(result: CopyResult, expected: str, files: Iterable[str]) -> CopyResult:
+    """A copy without its notebook: its files' tests count; what was never handed in has no mark."""
+    cause = text("grading.files-alone", expected=expected, names=listed(files))
     tests = tuple(
         replace(test, status="not_graded", message=cause) if test.status == "skipped" else test
         for test in result.tests
@@ -171,25 +214,33 @@ def _answer_names(exam: Exam) -> list[str]:
     return sorted({name for needs in needed_names(list(exam.frame.cells)).values() for name in needs})
 
 
-def _which_labo(
-    frame: Skeleton, mended: Repaired, folder: Path
-) -> tuple[list[str], tuple[str, ...], tuple[str, ...]]:
-    """The cells not to run because the file counts, with flags and remarks.
+def _which_files(
+    exam: Exam, mended: Repaired, folder: Path
+) -> tuple[dict[str, str], tuple[str, ...], tuple[str, ...]]:
+    """The cells not to run because the file that they write counts (and its name), with flags and remarks.
 
     The cell counts when the student changed it; the file counts when only the file was changed.
     """
-    cell = next((cell for cell in frame.cells if cell.role == "labo"), None)
-    data = read_regular(folder / LABO, MAX_LABO)
-    if cell is None or data is None:
-        return [], (), ()
-    file, released = data.decode("utf-8", errors="replace"), labo_body(frame.released[cell.id])
-    node = next(node for node in mended.notebook.cells if node.id == cell.id)
-    written = labo_body(node.source)
-    if same_code(file, released) or same_code(file, written):
-        return [], (), ()
-    if same_code(written, released):
-        return [cell.id], (), (text("grading.labo-file-counts"),)
-    return [], ("labo-differs",), (text("grading.labo-differs"),)
+    skip: dict[str, str] = {}
+    flags: dict[str, None] = {}
+    remarks: list[str] = []
+    handed_in = read_files(folder, exam.files)
+    for cell in exam.frame.cells:
+        name = written_file(cell.source)
+        if cell.role != "file" or name not in handed_in:
+            continue
+        file = handed_in[name].decode("utf-8", errors="replace")
+        released = file_body(exam.frame.released[cell.id])
+        written = file_body(next(node.source for node in mended.notebook.cells if node.id == cell.id))
+        if same_code(file, released) or same_code(file, written):
+            continue
+        if same_code(written, released):
+            skip[cell.id] = name
+            remarks.append(text("grading.file-counts", name=name))
+        else:
+            flags["file-differs"] = None
+            remarks.append(text("grading.file-differs", name=name))
+    return skip, tuple(flags), tuple(remarks)
 
 
 def outputs(outcome: Outcome, points: float) -> list[dict[str, Any]]:

@@ -8,8 +8,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import nbformat
+
 from autograder.course import Assignment, Course
+from autograder.notebook.cells import read_notebook
 from autograder.notebook.tidy import tidied
+from autograder.notebook.variants import variant
 
 SOURCE = "source"
 RELEASE = "release"
@@ -54,8 +58,10 @@ def generate(course: Course, name: str, out: Path, db_url: str | None = None) ->
         work = Path(folder).resolve()
         given = work / SOURCE / name
         given.mkdir(parents=True)
-        for file in declared_files(one):
+        for file in one.data:
             shutil.copyfile(source_folder(course, name) / file, given / file)
+        whole = read_notebook(source_folder(course, name) / one.notebook)
+        nbformat.write(variant(whole, one.numbers), given / one.notebook)
         _convert(course, name, work, db_url)
         made = work / RELEASE / name
         target = out / name
@@ -80,8 +86,8 @@ def _convert(course: Course, name: str, work: Path, db_url: str | None) -> None:
     config.CourseDirectory.root = str(work)
     config.CourseDirectory.db_url = db_url or "sqlite://"
     config.CourseDirectory.assignment_id = name
-    # The folder holds declared files only, and no course.yaml to read.
-    left_out = {"DeclaredFilesOnly", "SaveDueDate"} | (set() if db_url else {"SaveCells"})
+    # The folder holds declared files and released cells only, and no course.yaml to read.
+    left_out = {"DeclaredFilesOnly", "ReleasedCells", "SaveDueDate"} | (set() if db_url else {"SaveCells"})
     steps = config.GenerateAssignment.preprocessors
     config.GenerateAssignment.preprocessors = [step for step in steps if step.split(".")[-1] not in left_out]
     config.GenerateAssignment.no_database = db_url is None

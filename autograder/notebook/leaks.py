@@ -12,13 +12,21 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from autograder.course import Course
-from autograder.notebook.cells import Cell, cut, read_notebook, released_source, source_cells
+from autograder.notebook.cells import (
+    Cell,
+    cut,
+    file_body,
+    read_notebook,
+    released_source,
+    source_cells,
+    written_file,
+)
 from autograder.notebook.generate import source_folder
 
 Kind = Literal["solution", "hidden test", "mark scheme"]
@@ -58,16 +66,47 @@ class Leak:
 def secrets(course: Course) -> list[Secret]:
     """The distinctive lines of all assignments that are in source/."""
     found: list[Secret] = []
-    for one in course.assignments:
-        path = source_folder(course, one.id) / one.notebook
-        if path.is_file():
-            found += notebook_secrets(one.id, source_cells(read_notebook(path)))
+    cells = {
+        one.id: source_cells(read_notebook(path))
+        for one in course.assignments
+        if (path := source_folder(course, one.id) / one.notebook).is_file()
+    }
+    given = {name: _given(course, name) for name in cells}
+    everywhere = {line for name, each in cells.items() for line in (*_public(each), *given[name])}
+    for name, each in cells.items():
+        found += [*notebook_secrets(name, each, given[name]), *whole_files(name, each, everywhere)]
     return found
 
 
-def notebook_secrets(assignment: str, cells: list[Cell]) -> list[Secret]:
-    """The distinctive lines of one source notebook."""
-    public = [_plain(line) for cell in cells for line in released_source(cell).split("\n")]
+def _public(cells: list[Cell]) -> list[str]:
+    """What students read in a notebook, line by line."""
+    return [_plain(line) for cell in cells for line in released_source(cell).split("\n")]
+
+
+def _given(course: Course, name: str) -> set[str]:
+    """The lines of the files that students get beside the notebook, such as a script to mend."""
+    files = (source_folder(course, name) / file for file in course.assignment(name).data)
+    return {_plain(line) for path in files if path.is_file() for line in _readable(path).split("\n")}
+
+
+def whole_files(assignment: str, cells: list[Cell], public: Collection[str]) -> list[Secret]:
+    """The lines of the scripts that source-only cells write, but those that some release gives on purpose:
+    a whole script is also made of what earlier exercises hand out.
+    """
+    found: dict[str, Secret] = {}
+    for cell in cells:
+        if cell.role != "source" or not (written_file(cell.source) or "").endswith(".py"):
+            continue
+        for plain in map(_plain, file_body(cell.source).split("\n")):
+            read = any(plain in one for one in public)
+            if len(plain) >= SHORTEST_CODE and plain[0] != "#" and not read:
+                found.setdefault(plain, Secret(assignment, cell.id, "solution", plain))
+    return list(found.values())
+
+
+def notebook_secrets(assignment: str, cells: list[Cell], given: Iterable[str] = ()) -> list[Secret]:
+    """The distinctive lines of one source notebook. `given`: lines that students read beside it."""
+    public = [*_public(cells), *given]
     found: dict[str, Secret] = {}
     for cell in cells:
         pasted = _pasted(cell, public)
@@ -96,7 +135,7 @@ def _hidden_lines(cell: Cell) -> Iterator[tuple[Kind, str]]:
         elif inside:
             yield inside, line
     # A solution cell without a region is a solution from its first line to its last.
-    if cell.role in ("answer", "labo", "written") and "BEGIN SOLUTION" not in cell.source:
+    if cell.role in ("answer", "file", "written") and "BEGIN SOLUTION" not in cell.source:
         for line in cut(cell.source, "MARK SCHEME").split("\n"):
             yield "solution", line
 

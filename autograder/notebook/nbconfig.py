@@ -46,6 +46,7 @@ def configure(config: Config, course: Course) -> None:
     c.ClearMarkScheme.enforce_metadata = False
     c.GenerateAssignment.preprocessors = [
         f"{PLUGINS}.DeclaredFilesOnly",
+        f"{PLUGINS}.ReleasedCells",
         *(f"nbgrader.preprocessors.{name}" for name in (
             "IncludeHeaderFooter", "LockCells", "ClearSolutions", "ClearOutput", "CheckCellMetadata",
             "ComputeChecksums", "SaveCells",
@@ -75,7 +76,7 @@ def configure(config: Config, course: Course) -> None:
     c.OverwriteCells.add_missing_cells = True
     c.AssignLatePenalties.plugin_class = f"{PLUGINS}.LatePolicy"
     c.GenerateFeedback.preprocessors = [
-        "nbgrader.preprocessors.GetGrades",
+        "autograder.notebook.comments.PersonsComments",
         f"{PLUGINS}.StripTests",
         "nbgrader.preprocessors.ClearHiddenTests",
         "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",

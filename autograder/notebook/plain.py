@@ -3,11 +3,12 @@ exactly.
 
 Only int, float, str, bool, None, list, tuple and dict pass, by exact type: an object with a method of its
 own could answer any comparison with True. Scalars and small arrays of numpy and torch pass as the numbers
-they hold.
+they hold; sets, ranges and the views of a dict as lists.
 """
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 MAX_ITEMS = 5_000
@@ -15,6 +16,7 @@ MAX_TEXT = 20_000
 MAX_DEPTH = 8
 MAX_INT_BITS = 1_000
 _LIBRARIES = ("numpy", "torch")
+_LISTS: tuple[type, ...] = (range, zip, type({}.keys()), type({}.values()), type({}.items()))
 
 
 class NotPlain(Exception):
@@ -46,10 +48,22 @@ def _encode(value: Any, left: list[int], depth: int) -> Any:
         return value
     if kind in (list, tuple):
         return {kind.__name__: [_encode(item, left, depth + 1) for item in value]}
+    if kind in (set, frozenset) and len(value) <= MAX_ITEMS:
+        return _encode(_in_order(value), left, depth)
+    if kind in _LISTS:
+        return _encode(list(islice(value, MAX_ITEMS + 1)), left, depth)
     if kind is dict:
         pairs = [[_encode(k, left, depth + 1), _encode(v, left, depth + 1)] for k, v in value.items()]
         return {"dict": pairs}
     return _encode(_from_library(value), left, depth + 1)
+
+
+def _in_order(value: Any) -> list[Any]:
+    """A set's items, in the same order at every grading."""
+    try:
+        return sorted(value)
+    except TypeError:
+        return sorted(value, key=repr)
 
 
 def _from_library(value: Any) -> Any:

@@ -3,7 +3,7 @@ own.
 
 Sanitize: RepairCopy first. Autograde: ExecuteApart in place of Execute, LimitBytes of LimitOutput,
 SaveGrades of SaveAutoGrades; LatePolicy for the penalties. Feedback: StripTests. Release: DeclaredFilesOnly
-first, SaveDueDate after SaveCells.
+and ReleasedCells first, SaveDueDate after SaveCells.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from traitlets import Integer, Unicode
 from autograder import course as courses
 from autograder.messages import text
 from autograder.notebook.cells import cut, same_code, unique_id
+from autograder.notebook.comments import automatic
 from autograder.notebook.exam import Exam, prepare, still_good
 from autograder.notebook.examine import examine
 from autograder.notebook.late import penalty
@@ -33,6 +34,7 @@ from autograder.notebook.recorded import Reviewed
 from autograder.notebook.repair import Skeleton, repair
 from autograder.notebook.result import CopyResult, kept, result_path
 from autograder.notebook.student_shell import shorten
+from autograder.notebook.variants import variant
 
 Converted = tuple[NotebookNode, dict[str, Any]]
 
@@ -62,6 +64,14 @@ def _exam(plugin: Any, assignment: str) -> tuple[Exam, courses.Course]:
     if key not in _EXAMS:
         _EXAMS[key] = prepare(assignment, course)
     return _EXAMS[key], course
+
+
+class ReleasedCells(NbGraderPreprocessor):
+    """Leave out of a release the cells that stand in source/ only (see variants.py)."""
+
+    def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> Converted:
+        course = courses.load(Path(_coursedir(self).root))
+        return variant(nb, course.assignment(resources["nbgrader"]["assignment"]).numbers), resources
 
 
 class RepairCopy(NbGraderPreprocessor):
@@ -193,7 +203,7 @@ class SaveGrades(SaveAutoGrades):
     def _add_comment(self, cell: NotebookNode, resources: dict[str, Any]) -> None:
         ident = cell.metadata.nbgrader["grade_id"]
         comment = self.gradebook.find_comment(ident, self.notebook_id, self.assignment_id, self.student_id)
-        comment.auto_comment = "No response." if self._unanswered(cell) else None  # nbgrader's own words
+        comment.auto_comment = automatic(cell, self.frame, self._unanswered(cell))
         self.gradebook.db.commit()
 
 

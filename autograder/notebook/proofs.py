@@ -13,12 +13,20 @@ from typing import Any
 import nbformat
 
 from autograder.course import Assignment, Course
-from autograder.notebook.cells import Cell, CopyError, read_notebook, source_cells
+from autograder.notebook.cells import Cell, CopyError, read_notebook, source_cells, written_file
 from autograder.notebook.generate import declared_files, generate, source_folder
 from autograder.notebook.tidy import tidied
+from autograder.notebook.variants import variant
 
+ACCOUNTS = ("marks", "gpu_marks")  # what opens the account of a test cell
 # Left behind by editors and file managers; nbgrader does not copy them either.
 HARMLESS = (".DS_Store", "Thumbs.db", "desktop.ini")
+
+# Whose copy the solution is proved as: where numbers are drawn, more than one draw.
+PROVED_AS: dict[str, tuple[str | None, ...]] = {
+    "same": (None,),
+    "per-student": ("etudiant-1", "etudiant-2", "etudiant-3"),
+}
 
 
 @dataclass(frozen=True)
@@ -77,11 +85,19 @@ def prove_by_running(course: Course, name: str) -> list[Finding]:
     with tempfile.TemporaryDirectory() as folder:
         solved = Path(folder) / "solution"
         solved.mkdir()
-        for file in declared_files(one):
+        for file in one.data:
             shutil.copyfile(source_folder(course, name) / file, solved / file)
+        whole = read_notebook(source_folder(course, name) / one.notebook)
+        nbformat.write(variant(whole, one.numbers, solution=True), solved / one.notebook)
         untouched = generate(course, name, Path(folder) / "release")[0].parent
-        findings = [f"the solution {what}" for what in _full_marks(examine(solved, name, course))]
-        findings += [f"the untouched release {what}" for what in _nothing(examine(untouched, name, course))]
+        students = PROVED_AS[one.numbers]
+        findings = [
+            f"the solution {'' if student is None else f'of {student} '}{what}"
+            for student in students
+            for what in _full_marks(examine(solved, name, course, student=student))
+        ]
+        bare = examine(untouched, name, course, student=students[0])
+        findings += [f"the untouched release {what}" for what in _nothing(bare)]
     return [Finding(name, what) for what in findings]
 
 
@@ -141,7 +157,9 @@ def _markers(cells: list[Cell]) -> Iterator[str]:
                 yield f"cell {cell.id} has a BEGIN {name} without its END, or the reverse"
         if "BEGIN HIDDEN TESTS" in cell.source and cell.role != "test":
             yield f"cell {cell.id} has hidden tests and is not a test cell"
-        if "BEGIN SOLUTION" in cell.source and cell.role not in ("answer", "labo", "written"):
+        if cell.role == "source" and not written_file(cell.source):
+            yield f"cell {cell.id} is source-only: it must start with %%writefile and a declared file's name"
+        if "BEGIN SOLUTION" in cell.source and cell.role not in ("answer", "file", "written"):
             yield f"cell {cell.id} has a solution and is not marked as a solution cell"
 
 
@@ -153,7 +171,7 @@ def _test_cell(cell: Cell) -> Iterator[str]:
         yield f"is not plain Python (line {error.lineno}: {error.msg}); a test cell uses no magic"
         return
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    made = [node for node in calls if isinstance(node.func, ast.Name) and node.func.id == "marks"]
+    made = [node for node in calls if isinstance(node.func, ast.Name) and node.func.id in ACCOUNTS]
     if not made:
         yield "never calls marks(…)"
     for node in made:  # a second call, in the hidden part, takes the place of the visible one

@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from autograder.course import Course
+from autograder.notebook import pages
 from autograder.notebook.cells import CopyError
 from autograder.notebook.generate import RELEASE, GenerateError, generate
 from autograder.notebook.leaks import Leak, scan
@@ -27,7 +28,9 @@ class Report:
     notices: tuple[str, ...] = ()  # the days that remain, warnings
     refused: str | None = None  # why nothing was done, in one sentence
     findings: tuple[Finding, ...] = ()  # what must be mended first
-    written: tuple[str, ...] = ()  # assignments whose release changed on disk
+    pages: bool = False  # the course has pages, which go with every assignment
+    open: tuple[str, ...] = ()  # assignments that students may have: named, or released by that moment
+    written: tuple[str, ...] = ()  # assignments whose release changed on disk, and "pages"
 
     @property
     def ok(self) -> bool:
@@ -67,27 +70,32 @@ def release(
 ) -> Report:
     """Prove these assignments (all of the course when none is named), then write their release/ folders.
 
+    The course's pages go with them, whichever are named: every notebook links one.
     `check` writes nothing, never refuses on a date, and also finds a release/ that is not what source/ gives.
     `as_of` is the moment to count from, now by default; `force` releases even after the due date.
     `progress` is called with each assignment's id before its proof, which launches for a minute or so.
     """
-    every = (one.id for one in course.assignments)
-    names = tuple(course.assignment(name).id for name in assignments) or tuple(every)
+    chosen = tuple(course.assignment(name).id for name in assignments)
+    names = chosen or tuple(one.id for one in course.assignments)
     now = _moment(course, as_of)
     days_left = (course.session.start.date() - now.date()).days
     notices = tuple(_notices(course, now, days_left))
     refused = None if check or force else _too_late(course, names, now)
     if refused:
         return Report(names, days_left, notices, refused)
-    findings: list[Finding] = []
+    findings = [Finding(pages.PAGES, what) for what in pages.problems(course)]
     for name in names:
         progress(name)
         findings += prove(course, name, run=run)
     if check:
         findings += [Finding(name, what) for name in names for what in stale(course, name)]
-    if findings or check:
-        return Report(names, days_left, notices, findings=tuple(findings))
-    return Report(names, days_left, notices, written=_write(course, names))
+        findings += [Finding(pages.PAGES, what) for what in pages.stale(course)]
+    opened = tuple(name for name in names if chosen or course.assignment(name).release <= now)
+    written = () if findings or check else _write(course, names)
+    return Report(
+        names, days_left, notices, findings=tuple(findings), pages=bool(course.pages), open=opened,
+        written=written,
+    )  # fmt: skip
 
 
 def stale(course: Course, name: str) -> list[str]:
@@ -146,7 +154,9 @@ def _write(course: Course, names: Iterable[str]) -> tuple[str, ...]:
         old.mkdir()
         for name in names:
             generate(course, name, new)
-        changed = [name for name in names if _content(new / name) != _content(target / name)]
+        pages.write(course, new)
+        all_names = (*names, pages.PAGES) if course.pages else tuple(names)
+        changed = [name for name in all_names if _content(new / name) != _content(target / name)]
         done: list[str] = []
         try:
             for name in changed:

@@ -14,7 +14,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from autograder.messages import text
-from autograder.notebook.cells import Cell, released_source, same_code, source_cells, unique_id, writes_labo
+from autograder.notebook.cells import Cell, released_source, same_code, source_cells, unique_id, written_file
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,9 @@ class _Repair:
         by_id = self.frame.ids.get(str(node.get("id")), str(node.get("id")))
         if by_id in graded:
             return by_id
-        if node.cell_type == "code" and writes_labo(node.source):
-            return next((cell.id for cell in graded.values() if cell.role == "labo"), None)
+        if node.cell_type == "code" and (name := written_file(node.source)):
+            files = (cell for cell in graded.values() if cell.role == "file")
+            return next((cell.id for cell in files if written_file(cell.source) == name), None)
         tests = (cell for cell in graded.values() if cell.role == "test")
         return next((cell.id for cell in tests if same_code(node.source, self.frame.released[cell.id])), None)
 

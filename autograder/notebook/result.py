@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder.files import write_whole
-from autograder.messages import number, text
+from autograder.messages import number, plural, text
 
 SCHEMA = 1
 RESULTS = Path(".autograder") / "results"
@@ -62,6 +62,7 @@ class CopyResult:
     notebook: bool = True
     details: tuple[str, ...] = ()  # for the grader: what went wrong in a test cell, never shown to a student
     duration_s: float = 0.0
+    group: tuple[str, ...] = ()  # whom this one copy counts for, the student whose copy it is first
     schema: int = SCHEMA
 
     @property
@@ -69,8 +70,18 @@ class CopyResult:
         """Every test that was run gave all its points."""
         return self.graded and all(test.status in ("passed", "skipped") for test in self.tests)
 
+    @property
+    def all_hidden(self) -> bool:
+        """Nothing of any test is here to be run: an exam, on a student's machine."""
+        return bool(self.tests) and all(test.status == "skipped" and not test.message for test in self.tests)
+
     def head(self) -> str:
         """The mark of one copy, or why there is none, in one French line."""
+        if self.graded and self.all_hidden:
+            count, points = len(self.tests), number(sum(test.max_points for test in self.tests))
+            return text(
+                "exam.all-hidden", assignment=self.assignment, count=count, s=plural(count), points=points,
+            )  # fmt: skip
         if not self.graded:
             return text("grading.check-not-graded", assignment=self.assignment, cause=self.cause or "")
         score, top = number(self.score), number(self.max_score)
@@ -83,8 +94,8 @@ class CopyResult:
     def from_json(cls, content: str) -> CopyResult:
         data = json.loads(content)
         data["tests"] = tuple(TestResult(**test) for test in data["tests"])
-        for key in ("flags", "remarks", "details"):
-            data[key] = tuple(data[key])
+        for key in ("flags", "remarks", "details", "group"):
+            data[key] = tuple(data.get(key, ()))
         return cls(**data)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:

@@ -1,7 +1,8 @@
 """Run a student's own cells apart, in a writable copy of what was handed in, and bring back data only.
 
-What crosses back: outputs, plain answer values, and labo.py if it is a regular file of a sane size. The
-process that runs the student's code is one command in one folder, so that a box can be put around it.
+What crosses back: outputs, plain answer values, and the declared files that are regular and of a sane
+size. The process that runs the student's code is one command in one folder, so that a box can be put
+around it.
 """
 
 from __future__ import annotations
@@ -20,15 +21,16 @@ from nbformat import NotebookNode
 
 from autograder.messages import text
 from autograder.notebook.apart import clean_environment, run_module
-from autograder.notebook.cells import LABO
 from autograder.notebook.plain import decode
 from autograder.notebook.result import NOT_THE_COPY
+from autograder.verdict.personal import STUDENT
+from autograder.verdict.plain_text import MAX_BYTES
 
-MAX_LABO = 200_000
+MAX_FILE = MAX_BYTES  # of one file handed in
 MAX_RESULT = 64_000_000
 MAX_COPIED = 50_000_000
 OUTPUT_LIMIT = 64 * 1024  # characters kept of one cell's stream: head and tail
-_RUN_ROLES = ("answer", "labo", "plain", "locked")
+_RUN_ROLES = ("answer", "file", "plain", "locked")
 
 Outputs = list[dict[str, Any]]
 
@@ -40,7 +42,7 @@ class StudentRun:
     cells: dict[str, Outputs] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
-    labo: bytes | None = None
+    files: dict[str, bytes] = field(default_factory=dict)  # the declared ones that are there
     stopped: str | None = None  # why it did not come to its end, in French
     duration_s: float = 0.0
 
@@ -48,14 +50,16 @@ class StudentRun:
 def run_student(
     notebook: NotebookNode, roles: Mapping[str, str], names: Iterable[str], folder: Path | None,
     data: Iterable[Path] = (), limit_s: float = 120.0, skip: Iterable[str] = (),
+    files: Iterable[str] = ("labo.py",), student: str | None = None,
 ) -> StudentRun:  # fmt: skip
     """Run the cells of a repaired `notebook`, in order.
 
     `roles` is the repair's; `names` are the answers to bring back; `folder` is the copy, `data` the
-    assignment's own files; the cells in `skip` are not run (the labo cell, when the labo.py that was handed
-    in is what counts).
+    assignment's own files, `files` the names of those that a student hands in; the cells in `skip` are not
+    run (the cell that writes a file, when the file that was handed in is what counts). `student`: whose
+    numbers the questions are asked with, where they are not everybody's (it is the solution that reads them).
     """
-    skip = set(skip)
+    skip, files = set(skip), list(files)
     with tempfile.TemporaryDirectory(prefix="autograder-", ignore_cleanup_errors=True) as box:
         base = Path(box).resolve()
         work, desk = base / "work", base / "desk"
@@ -64,6 +68,8 @@ def run_student(
         if folder is not None:
             copy_files(folder, work)
         for path in data:
+            if path.name in files and (work / path.name).is_file():
+                continue  # given to be changed: theirs counts
             shutil.copyfile(path, work / path.name)
         cells = [
             {"id": cell.id, "source": cell.source}
@@ -78,13 +84,14 @@ def run_student(
         }
         (desk / "request.json").write_text(json.dumps(request), encoding="utf-8", errors="surrogatepass")
         env = clean_environment(HOME=str(desk), IPYTHONDIR=str(desk / "ipython"), TMPDIR=str(desk))
+        env |= {STUDENT: student} if student is not None else {}
         arguments = [str(desk / "request.json"), str(desk / "result.json")]
         done = run_module(
             "autograder.notebook.student_shell", arguments, work, env, limit_s, base / "log.txt"
         )
         result = _read_result(desk / "result.json")
-        labo = read_regular(work / LABO, MAX_LABO)
-    return _student_run(result, done.timed_out, done.exit_code, labo, done.duration_s, base, limit_s)
+        found = read_files(work, files)
+    return _student_run(result, done.timed_out, done.exit_code, found, done.duration_s, base, limit_s)
 
 
 def _notes() -> dict[str, str]:
@@ -92,7 +99,7 @@ def _notes() -> dict[str, str]:
 
 
 def _student_run(
-    result: dict[str, Any], timed_out: bool, code: int | None, labo: bytes | None, duration: float,
+    result: dict[str, Any], timed_out: bool, code: int | None, files: dict[str, bytes], duration: float,
     base: Path, limit_s: float,
 ) -> StudentRun:  # fmt: skip
     cells = {str(ident): _outputs(outputs, base) for ident, outputs in _table(result.get("cells")).items()}
@@ -114,7 +121,7 @@ def _student_run(
                 values[str(name)] = decode(answer["value"])
         except (ValueError, TypeError, KeyError):
             absent[str(name)] = "size"
-    return StudentRun(cells, values, absent, labo, stopped, duration)
+    return StudentRun(cells, values, absent, files, stopped, duration)
 
 
 def _table(value: object) -> dict[Any, Any]:
@@ -180,6 +187,12 @@ def read_regular(path: Path, limit: int) -> bytes | None:
             return file.read(limit)
     except OSError:
         return None
+
+
+def read_files(folder: Path, names: Iterable[str]) -> dict[str, bytes]:
+    """Those of `names` that are regular files of a sane size in `folder`."""
+    found = {name: read_regular(folder / name, MAX_FILE) for name in names}
+    return {name: data for name, data in found.items() if data is not None}
 
 
 def copy_files(folder: Path, work: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -17,9 +18,10 @@ from typing import Any, Literal
 
 from autograder.messages import text
 from autograder.notebook.apart import clean_environment, run_module
-from autograder.notebook.cells import LABO, Cell, given_names, names, needed_names
+from autograder.notebook.cells import Cell, given_names, names, needed_names
 from autograder.notebook.plain import encode
 from autograder.notebook.student import MAX_RESULT, read_regular
+from autograder.verdict.personal import STUDENT
 
 Status = Literal["passed", "partial", "failed", "skipped", "not_graded"]
 
@@ -58,42 +60,49 @@ class Answers:
 
 @dataclass(frozen=True)
 class Trusted:
-    """What the test process may know: where the course is, its key, and where launches are kept."""
+    """What the test process may know: where the course is, its key, where launches are kept, and whose
+    numbers the questions are asked with (None: everybody's).
+    """
 
     course_root: Path | None = None
     key_file: Path | None = None
     runs: Path | None = None
     limit_s: float = 600.0
+    student: str | None = None
 
     def environment(self) -> dict[str, str]:
         named = {
             "AUTOGRADER_COURSE": self.course_root, "AUTOGRADER_KEY_FILE": self.key_file,
-            "AUTOGRADER_RUNS": self.runs,
+            "AUTOGRADER_RUNS": self.runs, STUDENT: self.student,
         }  # fmt: skip
         return clean_environment(**{name: str(value) for name, value in named.items() if value is not None})
 
 
 def run_tests(
-    cells: Iterable[Cell], answers: Answers, labo: bytes | None, data: Iterable[Path], trusted: Trusted,
-    with_solution: bool = True,
+    cells: Iterable[Cell], answers: Answers, files: Mapping[str, bytes], data: Iterable[Path],
+    trusted: Trusted, with_solution: bool = True, declared: Iterable[str] = (),
 ) -> list[Outcome]:  # fmt: skip
     """The outcome of each test cell of `cells` (a source notebook's, hidden tests included), in order.
 
-    `with_solution`: the answer cells among `cells` hold the solution, so that a name which none of them
-    defines is the author's mistake.
+    `files` are what the student hands in, among the `declared` names; they take the place of a data file of
+    the same name. `with_solution`: the answer cells among `cells` hold the solution, so that a name which
+    none of them defines is the author's mistake.
     """
     every = list(cells)
     tests = [cell for cell in every if cell.role == "test"]
     needs = needed_names(every)
     defined_by_student = given_names(every) if with_solution else None
     outcomes: dict[str, Outcome] = {}
+    away = set() if answers.handed_in else set(declared) - set(files)
     for cell in tests:
         early = _without_running(cell, needs[cell.id], answers, defined_by_student)
+        if early is None and (name := _file_read(cell, away)):
+            early = Outcome(cell.id, "skipped", 0.0, cell.points, text("grading.file-skipped", name=name))
         if early is not None:
             outcomes[cell.id] = early
     run = [cell for cell in tests if cell.id not in outcomes]
     if run:
-        result, timed_out, log = _run(run, tests, answers, labo, data, trusted)
+        result, timed_out, log = _run(run, tests, answers, files, data, trusted)
         outcomes |= _judge(run, result, timed_out, log, outcomes, tests, trusted, whole=with_solution)
     return [outcomes[cell.id] for cell in tests]
 
@@ -121,6 +130,12 @@ def _without_running(
     return Outcome(cell.id, "failed", 0.0, cell.points, "\n".join(said), text("grading.answer-advice"))
 
 
+def _file_read(cell: Cell, names: set[str]) -> str | None:
+    """The first of the files `names` that the test names, between quotes."""
+    quoted = set(re.findall(r"""["']([\w.-]+)["']""", cell.source))
+    return min(names & quoted, default=None)
+
+
 def _all_hidden(source: str) -> bool:
     """Whether nothing of a test is left: a student's copy of a cell whose every line is hidden.
 
@@ -140,7 +155,7 @@ def _run(
     run: list[Cell],
     tests: list[Cell],
     answers: Answers,
-    labo: bytes | None,
+    files: Mapping[str, bytes],
     data: Iterable[Path],
     trusted: Trusted,
 ) -> tuple[dict[str, Any], bool, str]:
@@ -152,8 +167,8 @@ def _run(
         desk.mkdir()
         for path in data:
             shutil.copyfile(path, work / path.name)
-        if labo is not None:
-            (work / LABO).write_bytes(labo)
+        for name, content in files.items():
+            (work / name).write_bytes(content)
         request = {
             "cells": [
                 {"id": cell.id, "source": cell.source, "reads": _reads_from_tests(cell, made_by_tests)}
@@ -168,8 +183,8 @@ def _run(
             "autograder.notebook.test_shell", arguments, work, env, trusted.limit_s, base / "log.txt"
         )
         written = read_regular(desk / "result.json", MAX_RESULT)
-        content = (written or b"{}").decode("utf-8", errors="replace").replace(f"{work}{os.sep}", "")
-        return json.loads(content), done.timed_out, done.log
+        told = (written or b"{}").decode("utf-8", errors="replace").replace(f"{work}{os.sep}", "")
+        return json.loads(told), done.timed_out, done.log
 
 
 def _defined(tests: list[Cell]) -> set[str]:

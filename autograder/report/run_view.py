@@ -122,10 +122,15 @@ def _score(result: Mapping[str, Any]) -> Iterator[str]:
         yield from _wrapped("", text("check_view.not-graded", assignment=name, cause=result["cause"]))
         return
     score, most = number(result["score"]), number(result["max_score"])
-    yield text("check_view.score", assignment=name, score=score, max_score=most)
     hidden = [test for test in result["tests"] if test["status"] == "skipped" and not test.get("message")]
+    points = number(sum(test["max_points"] for test in hidden))
+    if hidden and len(hidden) == len(result["tests"]):  # an exam: there is no score to speak of
+        yield from _wrapped("", text(
+            "exam.all-hidden", assignment=name, count=len(hidden), s=plural(len(hidden)), points=points,
+        ))
+        return
+    yield text("check_view.score", assignment=name, score=score, max_score=most)
     if hidden:
-        points = number(sum(test["max_points"] for test in hidden))
         yield text("check_view.hidden-count", count=len(hidden), s=plural(len(hidden)), points=points)
     others = [test for test in result["tests"] if test not in hidden]
     if others and all(test["status"] == "passed" for test in others):

@@ -24,13 +24,17 @@ def class_view(report: ClassReport) -> RenderableType:
     if refused := not_graded_lines(report):
         parts.append(Text("\n" + text("grading.not-graded-title"), style="bold"))
         parts += [Text(f"  {line}") for line in refused]
+    if report.notes:
+        parts.append(Text("\n" + text("groupe.notes-title"), style="bold"))
+        parts += [Text(f"  {line}") for line in report.notes]
     return Group(*parts)
 
 
 def class_table(report: ClassReport) -> Table:
     """Students × assignments: points, what is pending, flags, lateness; the total of what is marked."""
     students = list(dict.fromkeys(row.student for row in report.rows))
-    table = Table(title=text("grading.table-title", n=len(report.rows)), title_justify="left")
+    handed_in = sum(not row.of_partner for row in report.rows)
+    table = Table(title=text("grading.table-title", n=handed_in), title_justify="left")
     table.add_column(text("grading.student"), no_wrap=True)
     names = [name for name in report.assignments if any(row.assignment == name for row in report.rows)]
     for name in names:
@@ -60,7 +64,11 @@ def cell(row: Row) -> str:
         lines = [f"[{colour}]{number(result.score)} / {number(top)}[/]"]
         if not result.graded:
             lines.append(f"[red]{text('grading.partly')}[/]")
-    if recorded.pending:
+    if row.of_partner:
+        lines.append(escape(text("groupe.partner", owner=result.group[0])))
+    elif result.group:
+        lines.append(escape(text("groupe.owner", names=", ".join(result.group))))
+    if recorded.pending and not row.of_partner:
         lines.append(text("grading.pending", n=len(recorded.pending)))
     if result.flags:
         lines.append(f"[magenta]{escape(text('grading.flagged', flags=', '.join(result.flags)))}[/]")
@@ -95,7 +103,7 @@ def left_by_hand(report: ClassReport) -> list[str]:
     """How many cells wait for a human, per assignment, and the command that opens formgrader."""
     counts = dict.fromkeys(report.assignments, 0)
     for row in report.rows:
-        counts[row.assignment] += len(row.recorded.pending)
+        counts[row.assignment] += 0 if row.of_partner else len(row.recorded.pending)
     total = sum(counts.values())
     if not total:
         return [text("grading.by-hand-none")]
@@ -122,6 +130,6 @@ def copy_table(result: CopyResult) -> Table:
 def print_copy(result: CopyResult, console: Console | None = None) -> None:
     """Show a student's check."""
     console = console or Console()
-    console.print(copy_table(result))
+    console.print(Text(result.head()) if result.all_hidden else copy_table(result))
     for remark in result.remarks:
         console.print(Text(remark))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def why(report: ClassReport) -> Iterator[str]:
     """One entry per graded copy without all its points: who, how much, and the first cause."""
     for row in report.rows:
-        if row.result.graded and not row.result.passed:
+        if row.result.graded and not row.result.passed and not row.of_partner:
             score, most = number(row.result.score), number(row.result.max_score)
             head = text(
                 "class_why.head", student=row.student, assignment=row.assignment, score=score, max=most

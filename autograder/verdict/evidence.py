@@ -101,8 +101,44 @@ def did(
     found = matching(run, op, rank, numel)
     if values is None:
         return bool(found)
-    results = [call.values_out for call in found if call.values_out is not None]
-    return any(same(result, one) for result in results for one in values)
+    return any(same(result, one) for call in found for result in given(run, call) for one in values)
+
+
+def brought_own(run: Run, op: str, own: Sequence[Sequence[float]]) -> bool:
+    """True when each rank completed such a collective, into which it put its own values (flat, one item of
+    `own` per rank): a total made without the other rank may come out of a collective too, that of a decoy.
+
+    Where no values were recorded, nothing is held against the rank.
+    """
+    return all(
+        any(call.values_in is None or same(call.values_in, own[rank]) for call in matching(run, op, rank))
+        for rank in world(run)
+    )
+
+
+def given(run: Run, call: Collective) -> list[Sequence[float]]:
+    """What this call may have given: what was recorded, or, where it only started (`async_op`), what follows
+    from what the ranks brought to it (a broadcast's source is not recorded: one result per rank).
+    """
+    if call.values_out is not None:
+        return [call.values_out]
+    if call.source != "mark":
+        return []
+    alike = {
+        rank: [c for c in calls(run, rank) if (name(c.op), c.numel) == (name(call.op), call.numel)]
+        for rank in world(run)
+    }
+    turn = alike[call.rank].index(call)
+    met = [each[turn] for each in alike.values() if turn < len(each)]
+    brought = [other.values_in for other in met if other.values_in is not None]
+    if len(brought) < len(alike):
+        return []
+    if name(call.op) == "broadcast":
+        return list(brought)
+    if name(call.op) != "all_reduce" or call.reduce_op not in ("sum", "avg"):
+        return []
+    share = len(alike) if call.reduce_op == "avg" else 1
+    return [[sum(column) / share for column in zip(*brought, strict=True)]]
 
 
 def matching(
@@ -186,6 +222,16 @@ def blocked(run: Run) -> dict[int, Collective]:
         if marks and marks[-1].error is not None and WAITING.search(marks[-1].error):
             found[rank] = marks[-1]
     return found
+
+
+def stranded(run: Run, rank: int) -> bool:
+    """`rank` entered a collective that another rank never completed, and gave up waiting: also where the call
+    was asynchronous, and only the wait raised.
+    """
+    log = run.rank(rank)
+    said = f"{log.stderr}\n{log.stdout}" if log is not None else f"{run.stderr}\n{run.launcher_stderr}"
+    left = any(call.rank == rank and not completed(run, call) for call in run.collectives)
+    return left and WAITING.search(said) is not None
 
 
 def flatten(values: object) -> list[float]:

@@ -33,14 +33,16 @@ LAST: TestReport | None = None
 
 def marks(
     max_points: float, run: Run | None = None, *, secret: bool = False, provoked: Iterable[str] = (),
+    script: str = "labo.py",
 ) -> Marks:
     """Open the account of one test cell worth `max_points`, mostly about `run`.
 
     `secret`: no message shows an expected value (for hidden cells). `provoked`: the diagnoses of `run` that
     the test itself brings about (a rank made to skip…), which would send the student after a fault that is
-    not there. Raises NotGraded when the launch itself failed for a reason that is not the student's.
+    not there. `script`: the student's, whose lines a diagnosis may name. Raises NotGraded when the launch
+    itself failed for a reason that is not the student's.
     """
-    return Marks(max_points, run, secret=secret, provoked=provoked)
+    return Marks(max_points, run, secret=secret, provoked=provoked, script=script)
 
 
 class Marks:
@@ -48,13 +50,13 @@ class Marks:
 
     def __init__(
         self, max_points: float, run: Run | None = None, *, secret: bool = False,
-        provoked: Iterable[str] = (),
+        provoked: Iterable[str] = (), script: str = "labo.py",
     ) -> None:
         global LAST
         LAST = None
         self.max_points = float(max_points)
         self.secret = secret
-        self._provoked = frozenset(provoked)
+        self._provoked, self._script = frozenset(provoked), script
         self._run = run
         self._lines: list[Line] = []
         self._flags: list[str] = []
@@ -280,7 +282,7 @@ class Marks:
             missing=tuple(line.text for line in about if line.text and not line.ok),
             collective_missing=any(line.collective and not line.ok for line in about),
         )
-        return diagnoses.diagnose(diagnoses.as_students(run), context)
+        return diagnoses.diagnose(diagnoses.as_students(run, self._script), context)
 
     def _of(self, run: Run | None) -> Run:
         chosen = run if run is not None else self._run

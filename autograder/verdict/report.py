@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autograder import messages
+from autograder.launch.command import FRESH
 from autograder.launch.run import Run
 from autograder.verdict import evidence, texts
 from autograder.verdict.cause import Diagnosis, ranks_named
@@ -156,12 +157,17 @@ def wrong_answer(name: str, value: object) -> str:
 
 def launched(run: Run) -> str:
     """The command with its environment, as a student would type it."""
-    given = [f"{key}={shlex.quote(value)}" for key, value in sorted(run.request.env.items())]
+    # The command already holds what stands for a fresh folder.
+    env = {key: value for key, value in run.request.env.items() if FRESH not in value}
+    given = [f"{key}={shlex.quote(value)}" for key, value in sorted(env.items())]
     prefix = " ".join(one for one in given if one not in run.command)
     command = f"{prefix} {run.command}".strip()
     if run.request.delays:
         held = sorted({delay.rank for delay in run.request.delays})
         command += " " + messages.text("check.delayed", ranks=ranks_named(held, lower=True))
+    if run.request.gpus is not None:
+        key = "gpu.simulated" if run.request.gpus else "gpu.none"
+        command += " " + messages.text(key, count=run.request.gpus)
     return texts.one_line(command, 400)
 
 

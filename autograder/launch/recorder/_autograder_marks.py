@@ -86,6 +86,8 @@ class Recorder:
         self.main = _ident()
         self.count = self.gradients = 0
         self.busy: dict = {}        # thread -> the mark it is inside
+        self.settle: Any = None     # what simulated GPUs do before the next collective
+        self.ops = OPS
         self.delays = [item.split(":") for item in delays.split(";") if item]
         self.matches = [0] * len(self.delays)
         self.stop = _thread.allocate_lock()
@@ -123,6 +125,9 @@ class Recorder:
             if op in REDUCTIONS:
                 mark["reduce"] = _reduction(argument(("op", REDUCTIONS[op]), args, kwargs))
             mark["in"] = values(tensors)
+            device = self.where(tensors[0]) if tensors else None
+            if device is not None:
+                self.event("cuda_collective", op=op, n=self.count, numel=numel, device=device)
             self.count += 1
             self.delay(op, numel)
             mark["at"] = _now()
@@ -141,6 +146,8 @@ class Recorder:
             self.busy.pop(_ident(), None)
             if "n" not in mark or (mark["n"] >= MOST_MARKS and error is None):
                 return
+            if "later" in mark and error is None:
+                return   # a simulated GPU is still at it: see `late`
             if error is not None:
                 if mark["n"] >= MOST_MARKS:
                     self.put("enter", **mark)
@@ -153,6 +160,16 @@ class Recorder:
             self.put("leave", at, n=mark["n"], out=out, started_only=started_only)
         except Exception:
             pass
+
+    def late(self, mark: dict, args: Any, kwargs: Any, error: Any = None) -> None:
+        """`leave`, for a collective whose work ended after the call came back."""
+        mark.pop("later", None)
+        if "op" in mark:
+            self.leave(mark, args, kwargs, None, error)
+
+    def where(self, tensor: Any) -> Any:
+        """The index of the GPU that holds `tensor`, None for the CPU."""
+        return tensor.device.index if tensor.is_cuda else None
 
     def delay(self, op: str, numel: int) -> None:
         for index, (rank, seconds, name, wanted, nth) in enumerate(self.delays):
@@ -258,16 +275,29 @@ def _tensors(value: Any) -> list:
     return [item for item in items if isinstance(item, kind)]
 
 
+def dress(call: Any, original: Any) -> None:
+    """Make `call` look like `original`: name, docstring, signature."""
+    for name in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__"):
+        setattr(call, name, getattr(original, name, None))
+    call.__dict__.update(getattr(original, "__dict__", {}))
+    call.__wrapped__ = original
+
+
 def values(tensors: list) -> list | None:
     """The values of small tensors, flat. On a GPU reading them would wait for the stream: not taken."""
     if not tensors or sum(tensor.numel() for tensor in tensors) > SMALL:
         return None
     try:
-        if any(tensor.device.type != "cpu" or tensor.is_complex() for tensor in tensors):
-            return None
-        return [float(number) for tensor in tensors for number in tensor.detach().reshape(-1).tolist()]
+        with sys.modules["torch"]._C.DisableTorchFunction():   # a simulated GPU's tensors are the CPU's
+            return _plain(tensors)
     except Exception:
         return None   # sparse, quantised, fake…: no plain values
+
+
+def _plain(tensors: list) -> list | None:
+    if any(tensor.device.type != "cpu" or tensor.is_complex() for tensor in tensors):
+        return None
+    return [float(number) for tensor in tensors for number in tensor.detach().reshape(-1).tolist()]
 
 
 def _reduction(op: Any) -> str:

@@ -23,6 +23,7 @@ from _autograder_marks import (  # type: ignore[import-not-found]
     SMALL,
     Recorder,
     argument,
+    dress,
     values,
 )
 
@@ -31,14 +32,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 MOST_GRADIENTS = 400   # per rank
-
-
-def _dress(call: Any, original: Any) -> None:
-    """Make `call` look like `original`: name, docstring, signature."""
-    for name in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__"):
-        setattr(call, name, getattr(original, name, None))
-    call.__dict__.update(getattr(original, "__dict__", {}))
-    call.__wrapped__ = original
 
 
 # -- hooks: each takes the module that has just been loaded -------------------------------------------------
@@ -58,6 +51,8 @@ def _recorded(recorder: Recorder, op: str, original: Any) -> Any:
         torchs = caller.startswith("torch.") and caller != "torch.distributed.nn.functional"
         if torchs or get_ident() in recorder.busy:
             return original(*args, **kwargs)
+        if recorder.settle is not None:
+            recorder.settle()
         mark = recorder.enter(op, args, kwargs)
         try:
             result = original(*args, **kwargs)
@@ -67,7 +62,7 @@ def _recorded(recorder: Recorder, op: str, original: Any) -> Any:
         recorder.leave(mark, args, kwargs, result)
         return result
 
-    _dress(call, original)
+    dress(call, original)
     return call
 
 
@@ -86,7 +81,7 @@ def _recorded_init(recorder: Recorder, module: Any, original: Any) -> Any:
             pass
         return result
 
-    _dress(init_process_group, original)
+    dress(init_process_group, original)
     return init_process_group
 
 
@@ -97,7 +92,7 @@ def _recorded_destroy(recorder: Recorder, original: Any) -> Any:
         recorder.event("destroy")
         return result
 
-    _dress(destroy_process_group, original)
+    dress(destroy_process_group, original)
     return destroy_process_group
 
 
@@ -111,13 +106,18 @@ def _hook_ddp(recorder: Recorder, module: Any) -> None:
             named = [(name, value) for name, value in self.module.named_parameters() if value.requires_grad]
             recorder.event("ddp", device_ids=bool(argument(("device_ids", 1), args, kwargs)),
                            parameters=len(named))
+            devices = sorted({where for _, value in named if (where := recorder.where(value)) is not None})
+            if devices:
+                index = sorted({value.device.index for _, value in named})
+                recorder.event("cuda_ddp", devices=devices, index=index, device_ids=self.device_ids,
+                               output_device=self.output_device)
             for name, value in named[:SMALL]:
                 if value.numel() <= SMALL:
                     value.register_hook(_gradient_hook(recorder, name))
         except Exception:
             pass
 
-    _dress(__init__, original)
+    dress(__init__, original)
     kind.__init__ = __init__
 
 
@@ -144,15 +144,69 @@ def _hook_cuda_event(recorder: Recorder, module: Any) -> None:
         recorder.event("cuda_event")
         return original(cls, *args, **kwargs)
 
-    _dress(__new__, original)
+    dress(__new__, original)
     kind.__new__ = staticmethod(__new__)
+    if _has_cuda():
+        _load("_autograder_witness").Witness(recorder).events(kind)
 
 
-HOOKS = {
+def _hook_cuda(recorder: Recorder, module: Any) -> None:
+    if _has_cuda():
+        witness = _load("_autograder_witness").Witness(recorder)
+        witness.module(module)
+        witness.clocks()
+
+
+def _has_cuda() -> bool:
+    return hasattr(sys.modules.get("torch._C"), "_cuda_getDeviceCount")
+
+
+HOOKS: dict[str, Any] = {
     "torch.distributed.distributed_c10d": _hook_collectives,
     "torch.nn.parallel.distributed": _hook_ddp,
     "torch.cuda.streams": _hook_cuda_event,
+    "torch.cuda": _hook_cuda,
 }
+
+
+# -- simulated GPUs (see _autograder_cuda.py) ---------------------------------------------------------------
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def _load(name: str) -> Any:
+    """A module of this folder, which is no longer on the path."""
+    if name not in sys.modules:
+        frozen, external = sys.modules["_frozen_importlib"], sys.modules["_frozen_importlib_external"]
+        spec = external.spec_from_file_location(name, os.path.join(HERE, name + ".py"))
+        module = sys.modules[name] = frozen.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+def _simulate(recorder: Recorder, gpus: int) -> Any:
+    cuda = _load("_autograder_cuda").Cuda(recorder, gpus)
+    witness = _load("_autograder_witness").Witness(recorder)
+    witness.clocks()
+
+    def hook_torch(recorder: Recorder, torch: Any) -> None:
+        _load("_autograder_torch_cuda").install(cuda, torch, witness)
+        _load("_autograder_place")
+        _load("_autograder_mode").install(cuda)
+
+    def hook_collectives(recorder: Recorder, module: Any) -> None:
+        _load("_autograder_nccl").hook(cuda, module)
+        _hook_collectives(recorder, module)
+
+    def hook_ddp(recorder: Recorder, module: Any) -> None:
+        _load("_autograder_nccl").hook_ddp(cuda, module)
+        _hook_ddp(recorder, module)
+
+    for name in ("torch.cuda.streams", "torch.cuda"):
+        del HOOKS[name]
+    HOOKS.update({"torch": hook_torch, "torch.distributed.distributed_c10d": hook_collectives,
+                  "torch.nn.parallel.distributed": hook_ddp})
+    return cuda
 
 
 class Finder:
@@ -183,25 +237,29 @@ class Finder:
 
 
 def _start() -> None:
-    here = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != here]
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != HERE]
     _next_sitecustomize()
     folder, local_rank = os.environ.get("AUTOGRADER_RECORD"), os.environ.get("LOCAL_RANK", "0")
     plain = os.environ.get("AUTOGRADER_PLAIN") == "1"
     if not folder or ("RANK" not in os.environ and not plain):
         return   # the launcher itself: its ranks inherit the variables
     epoch, delays = float(os.environ["AUTOGRADER_EPOCH"]), os.environ.get("AUTOGRADER_DELAYS", "")
-    for name in ("AUTOGRADER_RECORD", "AUTOGRADER_PLAIN", "AUTOGRADER_EPOCH", "AUTOGRADER_DELAYS"):
+    gpus = int(os.environ.get("AUTOGRADER_GPUS") or 0)
+    for name in ("AUTOGRADER_RECORD", "AUTOGRADER_PLAIN", "AUTOGRADER_EPOCH", "AUTOGRADER_DELAYS",
+                 "AUTOGRADER_GPUS"):
         os.environ.pop(name, None)   # the script and its children see none of this
     kept = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    kept = [entry for entry in kept if os.path.abspath(entry) != here]
+    kept = [entry for entry in kept if os.path.abspath(entry) != HERE]
     os.environ.pop("PYTHONPATH", None)
     if kept:
         os.environ["PYTHONPATH"] = os.pathsep.join(kept)
     recorder = Recorder(folder, 0 if plain else int(os.environ["RANK"]), int(local_rank), epoch, delays)
+    cuda = _simulate(recorder, gpus) if gpus else None
     previous = sys.excepthook
 
     def excepthook(kind: Any, error: Any, trace: Any) -> None:
+        if cuda is not None:
+            cuda.judge(kind, error, trace)
         recorder.exception(kind, error, trace)
         previous(kind, error, trace)
 

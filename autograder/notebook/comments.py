@@ -1,0 +1,35 @@
+"""Comments on written answers: a hint for the grader in formgrader, a person's own words for the student.
+
+formgrader shows nbgrader's automatic comment in grey, in the box where the grader writes. nbgrader's feedback
+would give it to the student where nothing else was written: here it does not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nbformat import NotebookNode
+from nbgrader.preprocessors import GetGrades
+
+from autograder.notebook.repair import Skeleton
+from autograder.verdict.hints import hint
+
+NO_RESPONSE = "No response."  # nbgrader's own words
+
+
+def automatic(cell: NotebookNode, frame: Skeleton, unanswered: bool) -> str | None:
+    """What to write in the box before a grader does: nothing was answered, or a hint on what was."""
+    if unanswered:
+        return NO_RESPONSE
+    model = frame.graded.get(cell.metadata.nbgrader["grade_id"])
+    return hint(cell.source, model.source) if model is not None and model.role == "written" else None
+
+
+class PersonsComments(GetGrades):
+    """nbgrader's own, without the hints."""
+
+    def _get_comment(self, cell: NotebookNode, resources: dict[str, Any]) -> None:
+        ident = cell.metadata.nbgrader["grade_id"]
+        comment = self.gradebook.find_comment(ident, self.notebook_id, self.assignment_id, self.student_id)
+        told = comment.auto_comment if comment.auto_comment == NO_RESPONSE else None
+        cell.metadata.nbgrader["comment"] = told if comment.manual_comment is None else comment.manual_comment
