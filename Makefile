@@ -11,16 +11,18 @@ INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 DEMO := .demo
+# The class holds copies of the solutions, which the proofs have launched already: each script is launched once.
+DEMO_RUNS := $(CURDIR)/$(DEMO)/.autograder/runs/demo
 # An ISO 8601 duration before the session: no date stands here.
 AS_OF := -P7D
 
 .PHONY: help demo test lint release clean
 
 help:
-	@echo 'make demo      release the five exercises, grade a sample class, show who got what and why'
+	@echo 'make demo      release the course, grade a sample class, show who got what and why'
 	@echo 'make test      ruff, mypy, then every test'
 	@echo 'make lint      ruff and mypy only'
-	@echo 'make release   prove the exercises, then write release/'
+	@echo 'make release   prove the assignments, then write release/'
 	@echo 'make clean     remove the demo and the caches; submissions and marks are kept'
 
 $(READY): pyproject.toml
@@ -33,15 +35,15 @@ $(READY): pyproject.toml
 demo: $(READY)
 	rm -rf $(DEMO)
 	mkdir -p $(DEMO)
-	cp -R course.yaml nbgrader_config.py source $(DEMO)/
-	@echo '── 1. prove the five exercises and write their release'
-	cd $(DEMO) && ../$(BIN)/autograder release --as-of=$(AS_OF)
+	cp -R course.yaml nbgrader_config.py source pages $(DEMO)/
+	@echo '── 1. prove the assignments and write their release'
+	cd $(DEMO) && AUTOGRADER_RUNS=$(DEMO_RUNS) ../$(BIN)/autograder release --as-of=$(AS_OF)
 	@echo '── 2. a sample class hands in'
 	$(BIN)/python examples/make_class.py $(DEMO)/inbox --course $(DEMO)
 	cd $(DEMO) && ../$(BIN)/autograder collect inbox/submitted
 	@echo '── 3. grade it: each labo.py is launched under torchrun with gloo'
 	@# 3: some copy could not be graded, which the sample class has on purpose.
-	cd $(DEMO) && ../$(BIN)/autograder grade --no-sandbox || [ $$? -eq 3 ]
+	cd $(DEMO) && AUTOGRADER_RUNS=$(DEMO_RUNS) ../$(BIN)/autograder grade --no-sandbox || [ $$? -eq 3 ]
 	@echo
 	@echo 'Where to look:'
 	@echo '  $(DEMO)/feedback/<student>/<assignment>/    what each student reads'
@@ -49,7 +51,7 @@ demo: $(READY)
 	@echo '  cd $(DEMO) && ../$(BIN)/jupyter lab         formgrader: the written answers, graded by hand'
 
 test: lint
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadfile $(PYTEST_ARGS)
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -84,8 +84,9 @@ def test_the_real_course_loads(root: Path) -> None:
     assert course.root == root
     assert course.session.end - course.session.start == timedelta(hours=4)
     before = [one.id for one in course.assignments if one.due < course.session.start]
-    assert before == ["ex1-rang", "ex2-moyenne", "ex3-ddp", "ex4-chronometre"]
-    assert all(one.files == ["labo.py"] for one in course.assignments)
+    assert before == ["ex1-rang", "ex2-moyenne", "ex3-ddp", "ex4-chronometre", "projet-solo"]
+    assert all(course.assignment(name).files[0] == "labo.py" for name in before)
+    assert course.assignment("projet-groupe").group == 2
 
 
 def test_dates_follow_the_session(tmp_path: Path) -> None:
@@ -216,7 +217,7 @@ def test_the_session_cannot_be_relative_to_itself(refused: Refused) -> None:
         ("[labo.py]", "[labo.py, labo.py]", "assignments[0].files[1]", "already"),
         ("[labo.py]", "[../labo.py]", "assignments[0].files[0]", "bare names"),
         ("[labo.py]", "[ex1.ipynb]", "assignments[0].files[0]", "notebook"),
-        ("[labo.py]", "[labo.py]\n    data: [labo.py]", "assignments[0].data[0]", "already"),
+        ("[labo.py]", "[labo.py, labo.py]", "assignments[0].files[1]", "already"),
         ("    title: Second\n", "", "assignments[1].title", "missing"),
         ("late: {policy: none}\n", "", "late", "missing"),
         ("  room: salle 1\n", "", "session.room", "missing"),

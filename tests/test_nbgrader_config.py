@@ -39,7 +39,7 @@ def test_the_repository_s_config_comes_from_its_course_file(root: Path) -> None:
     assert config.CourseDirectory.db_url == f"sqlite:///{root}/gradebook.db"
     assert config.Autograde.exclude_overwriting == {one.id: one.files for one in course.assignments}
     assert config.Exchange.timezone == course.course.timezone
-    assert config.FileNameCollectorPlugin.valid_ext == [".ipynb", ".py", ".txt"]
+    assert config.FileNameCollectorPlugin.valid_ext == [".ipynb", ".json", ".py", ".txt"]
     assert config.ClearSolutions.code_stub == {"python": CODE_STUB}
     assert config.ClearSolutions.text_stub == TEXT_STUB
 
@@ -70,7 +70,7 @@ def test_every_plugin_named_exists_and_nbgrader_takes_it(root: Path) -> None:
     for names in lists:
         assert names[0] and all(isinstance(import_item(name), type) for name in names)
     assert isinstance(AssignLatePenalties(config=config).plugin_class, type)
-    assert FileNameCollectorPlugin(config=config).valid_ext == [".ipynb", ".py", ".txt"]
+    assert FileNameCollectorPlugin(config=config).valid_ext == [".ipynb", ".json", ".py", ".txt"]
 
 
 def test_the_settings_are_traits_that_nbgrader_has(root: Path) -> None:

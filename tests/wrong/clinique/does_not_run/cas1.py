@@ -1,0 +1,33 @@
+"""Cas 1. Compter les images bien classées par les deux rangs.
+
+    torchrun --nproc_per_node=2 --master_port=29531 cas1.py
+"""
+import json
+import os
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+# Une liste par rang : 1 pour une image bien classée, 0 pour une image mal classée.
+RESULTATS = json.loads(os.environ.get("MCI_DONNEES", "[[1, 0, 1, 1], []]"))
+
+
+def compter(resultats):
+    """Le nombre d'images bien classées, les deux rangs réunis."""
+    if not resultats
+        return 0  # ce rang n'a pas d'image : rien à ajouter
+    total = torch.tensor([float(sum(resultats))])
+    dist.all_reduce(total)
+    return int(total.item())
+
+
+def main():
+    dist.init_process_group("gloo", timeout=timedelta(seconds=8))
+    k = dist.get_rank()
+    print(f"rang {k} : {compter(RESULTATS[k])} images bien classées", flush=True)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

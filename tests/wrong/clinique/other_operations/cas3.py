@@ -1,0 +1,27 @@
+"""Cas 3. Combien d'exemples de chaque classe, les deux rangs réunis ?
+
+    torchrun --nproc_per_node=2 --master_port=29531 cas3.py
+"""
+import json
+import os
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+CLASSES = 4  # les étiquettes vont de 0 à 3
+ETIQUETTES = json.loads(os.environ.get("MCI_DONNEES", "[[2, 0, 2], [0, 3, 1, 3]]"))  # une liste par rang
+
+
+def main():
+    dist.init_process_group("gloo", timeout=timedelta(seconds=8))
+    k = dist.get_rank()
+    listes = [None, None]
+    dist.all_gather_object(listes, ETIQUETTES[k])
+    effectifs = torch.bincount(torch.tensor(listes[0] + listes[1]), minlength=CLASSES)
+    print(f"rang {k} : effectifs {effectifs.tolist()}", flush=True)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
