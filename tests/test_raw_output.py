@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from autograder.verdict.plain_text import decoded
-from autograder.verdict.raw_output import exit_code, own_frames, signals
+from autograder.verdict.raw_output import exit_code, is_whole, own_frames, signals
 
 WRONG = Path(__file__).resolve().parent / "wrong" / "projet-groupe"
 
@@ -45,6 +45,13 @@ def test_the_signal_is_the_one_that_the_output_names(name: str, named: tuple[str
 
 def test_a_signal_broken_by_a_narrow_console() -> None:
     assert signals("Sending process 12 closing sig\nnal SIGT\nERM\nE1130 failed") == ("SIGTERM",)
+
+
+def test_an_output_has_both_ends_or_is_not_whole() -> None:
+    for name in ("right_terminal", "right_powershell", "right_narrow_console", "cleaned_up", "someone_else"):
+        assert is_whole(output(name))
+    for name in ("stdout_only", "typed_by_hand", "typed_whole", "no_skip"):
+        assert not is_whole(output(name))
 
 
 def test_the_frames_of_the_script_agree_with_it_or_not() -> None:

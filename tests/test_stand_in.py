@@ -126,12 +126,16 @@ def test_one_process_sees_what_cuda_would_show(tmp_path: Path) -> None:
 
 # -- wrong scripts -------------------------------------------------------------------------------------------
 
+NO_DEVICE_IDS = [(WRAP, "DDP(model)")]
+HOST_CLOCK = [(EVENTS, """    mark = time.perf_counter()
+    dist.all_reduce(tensor)
+    return 1e3 * (time.perf_counter() - mark)""")]
+
+
 @pytest.mark.parametrize(("changes", "settings", "lost"), [
     pytest.param(RANK_AS_INDEX, SECOND_NODE, {"device"}, id="rank-as-index"),
-    pytest.param([(WRAP, "DDP(model)")], PAIR, {"device_ids"}, id="no-device-ids"),
-    pytest.param([(EVENTS, """    mark = time.perf_counter()
-    dist.all_reduce(tensor)
-    return 1e3 * (time.perf_counter() - mark)""")], PAIR, {"clock"}, id="perf-counter"),
+    pytest.param(NO_DEVICE_IDS, PAIR, {"device_ids"}, id="no-device-ids"),
+    pytest.param(HOST_CLOCK, PAIR, {"clock"}, id="perf-counter"),
 ])
 def test_a_wrong_script_loses_what_it_misses(
     changes: list, settings: dict, lost: set, tmp_path: Path,
@@ -360,6 +364,17 @@ def test_a_right_script_on_real_gpus(name: str, tmp_path: Path) -> None:
     run = run_of(tmp_path, right(name), nproc=2, env=NCCL)
     assert run.exit_code == 0, run.stderr
     assert all(judged(run).values())
+
+
+@pytest.mark.launch
+@pytest.mark.skipif(real_gpus() < 2, reason="needs two real GPUs: one process per GPU")
+@pytest.mark.parametrize(("changes", "lost"), [
+    pytest.param(NO_DEVICE_IDS, {"device_ids"}, id="no-device-ids"),
+    pytest.param(HOST_CLOCK, {"clock"}, id="perf-counter"),
+])
+def test_a_wrong_script_loses_the_same_on_real_gpus(changes: list, lost: set, tmp_path: Path) -> None:
+    run = run_of(tmp_path, wrong(*changes), nproc=2, env=NCCL)
+    assert {name for name, ok in judged(run).items() if not ok} == lost
 
 
 @pytest.mark.launch

@@ -53,7 +53,7 @@ def signals(output: str) -> tuple[str, ...]:
 
 
 def is_whole(output: str) -> bool:
-    """A rank's traceback and the launcher's own report stand there: both streams, from one end to the other."""
+    """A rank's traceback and the launcher's own report stand there: both streams, end to end."""
     squeezed = re.sub(r"\s", "", output)
     return "Traceback(mostrecentcalllast)" in squeezed and "RootCause(first" in squeezed
 
