@@ -482,7 +482,9 @@ def test_jobs_leave_half_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_ctrl_c_on_the_real_command_is_130(tmp_path: Path) -> None:
     code = (
-        "import sys, time\nfrom autograder import cli\nfrom autograder.commands import student\n"
+        # A shell's background job ignores SIGINT, and so would its children.
+        "import signal, sys, time\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from autograder import cli\nfrom autograder.commands import student\n"
         "def wait(**_): print('ready', flush=True); time.sleep(60)\n"
         "student.doctor = wait\nsys.exit(cli.main(['doctor']))"
     )
