@@ -4,6 +4,7 @@ Each student of examples/class/ is a `copies.yaml` beside the scripts that it na
 notebook with the student's cells filled in, so that it stays a true submission when an exercise changes:
 
     ex2-moyenne:
+      like: not_divided            # a copy of tests/wrong/<assignment>/: its files, its values
       files: {labo.py: ex2_hang.py}  # files beside copies.yaml; those not named are the solution's of source/
       without: [sortie.txt]        # files that were forgotten
       answers: right               # `right` takes the solution's cells; or {grade_id: "source of the cell"}
@@ -34,6 +35,7 @@ from autograder.notebook.cells import written_file
 from autograder.notebook.variants import solution_files, with_values, without_markers
 
 CLASS = Path(__file__).resolve().parent / "class"
+WRONG = CLASS.parent.parent / "tests" / "wrong"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -67,6 +69,10 @@ def _write_copy(
         for side in ("source", "release")
     )
     files = {name: text.encode() for name, text in solution_files(source).items()}
+    if like := what.get("like"):
+        known = yaml.safe_load((WRONG / assignment.id / "expected.yaml").read_text(encoding="utf-8"))
+        what = known["copies"][like] | what
+        files |= {path.name: path.read_bytes() for path in (WRONG / assignment.id / like).glob("*")}
     files |= {name: (home / path).read_bytes() for name, path in what.get("files", {}).items()}
     late = timedelta(hours=what["hours_late"]) if "hours_late" in what else timedelta(days=-1)
     handed_in = (assignment.due + late).astimezone(UTC)

@@ -28,7 +28,6 @@ A launch that stands in tests/runs/ is not made again (see conftest).
 from __future__ import annotations
 
 import re
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,7 +39,7 @@ import yaml
 from autograder import course as courses
 from autograder.notebook.cells import written_file
 from autograder.notebook.examine import examine, examine_script
-from autograder.notebook.generate import generate
+from autograder.notebook.generate import generate, write_solution
 from autograder.notebook.result import CopyResult
 from autograder.notebook.variants import solution_files, variant, with_values
 
@@ -97,24 +96,21 @@ def role(cell: nbformat.NotebookNode) -> dict[str, Any]:
     return dict(cell.metadata.get("nbgrader", {}))
 
 
-def write_solution(assignment: str, folder: Path, values: dict[str, Any] | None = None) -> None:
+def solved(assignment: str, folder: Path, values: dict[str, Any] | None = None) -> None:
     """The source as a copy of its own: the notebook, with other values in its answers, and given files."""
-    one = courses.load(ROOT).assignment(assignment)
-    notebook = variant(source(assignment), one.numbers, solution=True)
+    path = write_solution(courses.load(ROOT), assignment, folder)
+    notebook = nbformat.read(path, as_version=4)
     for cell in notebook.cells:
         answer = role(cell).get("solution") and cell.cell_type == "code" and not written_file(cell.source)
         if values and answer:
             cell.source = with_values(cell.source, values)
-    folder.mkdir(exist_ok=True)
-    nbformat.write(notebook, folder / one.notebook)
-    for name in one.data:
-        shutil.copy(ROOT / "source" / assignment / name, folder / name)
+    nbformat.write(notebook, path)
 
 
 def write_copy(assignment: str, name: str, case: dict[str, Any], folder: Path) -> None:
     """The solution with the files of tests/wrong/<assignment>/<name>/, as a student would hand it in."""
     one = courses.load(ROOT).assignment(assignment)
-    write_solution(assignment, folder, case.get("values"))
+    solved(assignment, folder, case.get("values"))
     notebook = variant(nbformat.read(folder / one.notebook, as_version=4), one.numbers)
     files = {file: text.encode() for file, text in solution_files(source(assignment)).items()}
     own = (path for path in (WRONG / assignment / name).glob("*") if path.is_file())
@@ -165,7 +161,7 @@ def test_drawn_inputs_weigh_little(assignment: str) -> None:
 
 @pytest.mark.parametrize("assignment", ASSIGNMENTS)
 def test_the_solution_gets_full_marks(assignment: str, tmp_path: Path) -> None:
-    write_solution(assignment, tmp_path)
+    solved(assignment, tmp_path)
     result = graded(tmp_path, assignment)
     assert result.graded and result.flags == () and result.diagnosis is None, told(result)
     full = courses.load(ROOT).assignment(assignment).points.auto
@@ -218,7 +214,7 @@ def test_every_script_has_its_mark_and_enough_are_wrong(assignment: str) -> None
     ("assignment", "case"), answers(), ids=lambda one: one if isinstance(one, str) else one["test"],
 )
 def test_answers_get_their_mark(assignment: str, case: dict[str, Any], tmp_path: Path) -> None:
-    write_solution(assignment, tmp_path, case["values"])
+    solved(assignment, tmp_path, case["values"])
     result = graded(tmp_path, assignment)
     test = next(test for test in result.tests if test.id == case["test"])
     assert result.graded and test.points == pytest.approx(case["points"]), told(result)

@@ -73,6 +73,37 @@ def generate(course: Course, name: str, out: Path, db_url: str | None = None) ->
     return [target / file for file in declared_files(one)]
 
 
+def content(folder: Path) -> dict[str, bytes]:
+    """Every file of a folder by its path in it; none where there is no folder."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def differences(
+    committed: dict[str, bytes], made: dict[str, bytes], place: str, origin: str, command: str
+) -> list[str]:
+    """How the files of `place` differ from what `origin` gives, each with what to do."""
+    what = []
+    for file in sorted(committed.keys() | made.keys()):
+        if file not in made:
+            what.append(f"{place}/{file} is not made from {origin}: remove it")
+        elif made[file] != committed.get(file):
+            how = "out of date" if file in committed else "missing"
+            what.append(f"{place}/{file} is {how}: run `{command}`")
+    return what
+
+
+def write_solution(course: Course, name: str, folder: Path) -> Path:
+    """Write the source of assignment `name` into `folder` as a copy of its own; give its notebook."""
+    one = course.assignment(name)
+    folder.mkdir(exist_ok=True)
+    for file in one.data:
+        shutil.copyfile(source_folder(course, name) / file, folder / file)
+    whole = read_notebook(source_folder(course, name) / one.notebook)
+    nbformat.write(variant(whole, one.numbers, solution=True), folder / one.notebook)
+    return folder / one.notebook
+
+
 def _convert(course: Course, name: str, work: Path, db_url: str | None) -> None:
     from nbgrader.converters import GenerateAssignment
     from nbgrader.converters.base import NbGraderException

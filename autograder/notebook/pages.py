@@ -15,7 +15,7 @@ from pathlib import Path
 from autograder.course import Course
 from autograder.files import write_whole
 from autograder.notebook.cells import CopyError
-from autograder.notebook.generate import RELEASE
+from autograder.notebook.generate import RELEASE, content, differences
 from autograder.notebook.leaks import scan, secrets
 from autograder.notebook.tidy import tidied
 
@@ -28,7 +28,7 @@ class PagesError(RuntimeError):
 
 def released(course: Course) -> dict[str, bytes]:
     """Each page by its name, as students get it: notebooks in their one form, without outputs."""
-    content: dict[str, bytes] = {}
+    found: dict[str, bytes] = {}
     for name in course.pages:
         path = course.root / PAGES / name
         try:
@@ -36,10 +36,10 @@ def released(course: Course) -> dict[str, bytes]:
         except OSError:
             raise PagesError(f"{PAGES}/{name} is missing, and course.yaml lists it under `pages`") from None
         try:
-            content[name] = tidied(data) if path.suffix == ".ipynb" else _unix(data)
+            found[name] = tidied(data) if path.suffix == ".ipynb" else _unix(data)
         except Exception as error:  # nbformat raises whatever its parsers raise
             raise PagesError(f"{PAGES}/{name} is no notebook ({error})") from None
-    return content
+    return found
 
 
 def _unix(data: bytes) -> bytes:
@@ -67,13 +67,13 @@ def _problems(course: Course) -> Iterator[str]:
         if name not in course.pages and not name.startswith((".", "__")):
             yield f"{PAGES}/{name} is not listed under `pages` in course.yaml: list it there, or remove it"
     try:
-        content = released(course)
+        made = released(course)
     except PagesError as error:
         yield str(error)
         return
-    if not content:
+    if not made:
         return
-    for name, data in content.items():
+    for name, data in made.items():
         if name.endswith(".ipynb"):
             roles = (cell["id"] for cell in json.loads(data)["cells"] if "nbgrader" in cell["metadata"])
             yield from (f"{PAGES}/{name}, cell {cell}: nothing is graded in a page" for cell in roles)
@@ -83,9 +83,9 @@ def _problems(course: Course) -> Iterator[str]:
     except CopyError as error:
         yield str(error)
         return
-    with tempfile.TemporaryDirectory() as made:
-        write(course, Path(made))
-        yield from map(str, scan(course, Path(made), known))
+    with tempfile.TemporaryDirectory() as out:
+        write(course, Path(out))
+        yield from map(str, scan(course, Path(out), known))
 
 
 def stale(course: Course) -> list[str]:
@@ -94,15 +94,5 @@ def stale(course: Course) -> list[str]:
         made = released(course)
     except PagesError:
         return []  # problems() says why
-    folder = course.root / RELEASE / PAGES
-    names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-    what = []
-    for name in sorted(names | made.keys()):
-        place = f"{RELEASE}/{PAGES}/{name}"
-        if name not in made:
-            what.append(f"{place} is not made from {PAGES}/: remove it")
-        elif name not in names:
-            what.append(f"{place} is missing: run `autograder release`")
-        elif (folder / name).read_bytes() != made[name]:
-            what.append(f"{place} is out of date: run `autograder release`")
-    return what
+    committed = content(course.root / RELEASE / PAGES)
+    return differences(committed, made, f"{RELEASE}/{PAGES}", f"{PAGES}/", "autograder release")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,9 +13,8 @@ import nbformat
 
 from autograder.course import Assignment, Course
 from autograder.notebook.cells import Cell, CopyError, read_notebook, source_cells, written_file
-from autograder.notebook.generate import declared_files, generate, source_folder
+from autograder.notebook.generate import declared_files, generate, source_folder, write_solution
 from autograder.notebook.tidy import tidied
-from autograder.notebook.variants import variant
 
 ACCOUNTS = ("marks", "gpu_marks")  # what opens the account of a test cell
 # Left behind by editors and file managers; nbgrader does not copy them either.
@@ -79,24 +77,20 @@ def prove_by_running(course: Course, name: str) -> list[Finding]:
 
     Both are graded as a student's copy is, in folders of their own: nothing is ever run inside source/.
     """
+    from autograder.notebook.exam import prepare
     from autograder.notebook.examine import examine
 
     one = course.assignment(name)
     with tempfile.TemporaryDirectory() as folder:
-        solved = Path(folder) / "solution"
-        solved.mkdir()
-        for file in one.data:
-            shutil.copyfile(source_folder(course, name) / file, solved / file)
-        whole = read_notebook(source_folder(course, name) / one.notebook)
-        nbformat.write(variant(whole, one.numbers, solution=True), solved / one.notebook)
+        solved = write_solution(course, name, Path(folder) / "solution").parent
         untouched = generate(course, name, Path(folder) / "release")[0].parent
-        students = PROVED_AS[one.numbers]
+        students, exam = PROVED_AS[one.numbers], prepare(name, course)
         findings = [
             f"the solution {'' if student is None else f'of {student} '}{what}"
             for student in students
-            for what in _full_marks(examine(solved, name, course, student=student))
+            for what in _full_marks(examine(solved, name, course, student=student, exam=exam))
         ]
-        bare = examine(untouched, name, course, student=students[0])
+        bare = examine(untouched, name, course, student=students[0], exam=exam)
         findings += [f"the untouched release {what}" for what in _nothing(bare)]
     return [Finding(name, what) for what in findings]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from autograder.course import Course
 from autograder.notebook import pages
 from autograder.notebook.cells import CopyError
-from autograder.notebook.generate import RELEASE, GenerateError, generate
+from autograder.notebook.generate import RELEASE, GenerateError, content, differences, generate
 from autograder.notebook.leaks import Leak, scan
 from autograder.notebook.proofs import Finding, prove_by_running, prove_ids, prove_source
 
@@ -100,21 +100,14 @@ def release(
 
 def stale(course: Course, name: str) -> list[str]:
     """How release/<name> differs from what source/<name> gives; an empty list when it does not."""
-    committed = _content(course.root / RELEASE / name)
+    committed = content(course.root / RELEASE / name)
     with tempfile.TemporaryDirectory() as folder:
         try:
             generate(course, name, Path(folder))
         except GenerateError:
             return []  # prove() says why
-        made = _content(Path(folder) / name)
-    what = []
-    for file in sorted(committed.keys() | made.keys()):
-        if file not in made:
-            what.append(f"release/{name}/{file} is not made from source/: remove it")
-        elif made[file] != committed.get(file):
-            how = "out of date" if file in committed else "missing"
-            what.append(f"release/{name}/{file} is {how}: run `autograder release {name}`")
-    return what
+        made = content(Path(folder) / name)
+    return differences(committed, made, f"{RELEASE}/{name}", "source/", f"autograder release {name}")
 
 
 def _moment(course: Course, as_of: datetime | None) -> datetime:
@@ -156,7 +149,7 @@ def _write(course: Course, names: Iterable[str]) -> tuple[str, ...]:
             generate(course, name, new)
         pages.write(course, new)
         all_names = (*names, pages.PAGES) if course.pages else tuple(names)
-        changed = [name for name in all_names if _content(new / name) != _content(target / name)]
+        changed = [name for name in all_names if content(new / name) != content(target / name)]
         done: list[str] = []
         try:
             for name in changed:
@@ -175,8 +168,3 @@ def _put_back(place: Path, before: Path) -> None:
     if before.exists():
         shutil.rmtree(place, ignore_errors=True)
         before.rename(place)
-
-
-def _content(folder: Path) -> dict[str, bytes]:
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}

@@ -34,7 +34,7 @@ class GpuMarks(Marks):
         self, name: str, points: float = 0, gate: bool = False, advice: str = "", run: Run | None = None,
     ) -> bool:
         """Every rank's process group does its collectives with `name` ("nccl", "gloo")."""
-        run = self._gpu_run(run)
+        run = self._recorded(run)
         wrong = [rank for rank in evidence.world(run) if gpu.backend(run, rank) != name]
         finding = ""
         if wrong:
@@ -42,42 +42,42 @@ class GpuMarks(Marks):
             key = "gpu.no-group" if found is None else "gpu.backend"
             finding = messages.text(key, where=ranks_named(wrong), found=found)
         advice = advice or messages.text("gpu.backend-advice")
-        return self._judge(not wrong, finding, advice, points, gate, run)
+        return self.check(not wrong, finding, advice, points, gate, run)
 
     def device(
         self, points: float = 0, gate: bool = False, advice: str = "", run: Run | None = None,
     ) -> bool:
         """Every rank gave to its collectives, and to DDP, tensors of the GPU of index LOCAL_RANK only."""
-        run = self._gpu_run(run)
+        run = self._recorded(run)
         for rank in evidence.world(run):
             found, local = gpu.devices(run, rank), gpu.local_rank(run, rank)
             if found != {local}:
                 key = "gpu.device" if found else "gpu.no-device"
                 indices = " et ".join(f"cuda:{index}" for index in sorted(found))
                 finding = messages.text(key, where=ranks_named([rank]), local=local, found=indices)
-                return self._judge(
-                    False, finding, advice or messages.text("gpu.device-advice"), points, gate, run)
-        return self._judge(True, "", advice, points, gate, run)
+                advice = advice or messages.text("gpu.device-advice")
+                return self.check(False, finding, advice, points, gate, run)
+        return self.check(True, "", advice, points, gate, run)
 
     def device_ids(
         self, points: float = 0, gate: bool = False, advice: str = "", run: Run | None = None,
     ) -> bool:
         """Every rank gave DDP the `device_ids` of the GPU on which its model is."""
-        run = self._gpu_run(run)
+        run = self._recorded(run)
         for rank in evidence.world(run):
             given = gpu.device_ids(run, rank)
             if given is None or not gpu.device_ids_fit(run, rank):
                 key = "gpu.no-ddp" if given is None else "gpu.other-ids" if given else "gpu.no-ids"
                 finding = messages.text(key, where=ranks_named([rank]), found=given)
-                return self._judge(
-                    False, finding, advice or messages.text("gpu.ids-advice"), points, gate, run)
-        return self._judge(True, "", advice, points, gate, run)
+                advice = advice or messages.text("gpu.ids-advice")
+                return self.check(False, finding, advice, points, gate, run)
+        return self.check(True, "", advice, points, gate, run)
 
     def cuda_clock(
         self, rank: int = 0, points: float = 0, gate: bool = False, advice: str = "", run: Run | None = None,
     ) -> bool:
         """`rank` timed an all-reduce on its GPU: with CUDA events, half; waiting for the GPU, half."""
-        run = self._gpu_run(run)
+        run = self._recorded(run)
         found, where = gpu.clock(run, rank), ranks_named([rank])
         advice = advice or messages.text("gpu.clock-advice")
         finding = messages.text("gpu.no-clock", where=where)
@@ -87,20 +87,20 @@ class GpuMarks(Marks):
             waited = messages.text(key, where=where)
             events = messages.text("gpu.host-clock", where=where)
         half = points / 2
-        fine = self._judge(found in (gpu.EVENTS, gpu.HOST_WAITED), waited, advice, half, gate, run)
-        timed = self._judge(found in (gpu.EVENTS, gpu.EVENTS_NOT_WAITED), events, advice, half, gate, run)
+        fine = self.check(found in (gpu.EVENTS, gpu.HOST_WAITED), waited, advice, half, gate, run)
+        timed = self.check(found in (gpu.EVENTS, gpu.EVENTS_NOT_WAITED), events, advice, half, gate, run)
         return fine and timed
 
     def on_cpu(
         self, points: float = 0, gate: bool = False, advice: str = "", run: Run | None = None,
     ) -> bool:
         """Every rank completed its all-reduce with gloo on CPU tensors, and left the visible GPUs alone."""
-        run = self._gpu_run(run)
+        run = self._recorded(run)
         world = evidence.world(run)
         without = [rank for rank in world if gpu.backend(run, rank) is None]
         if without:
             finding = messages.text("gpu.no-group", where=ranks_named(without), found=None)
-            return self._judge(False, finding, advice, points, gate, run)
+            return self.check(False, finding, advice, points, gate, run)
         using = [rank for rank in world if gpu.uses_gpu(run, rank) or gpu.backend(run, rank) != "gloo"]
         idle = [rank for rank in world if not evidence.matching(run, "all_reduce", rank)]
         wrong = using or idle
@@ -110,7 +110,7 @@ class GpuMarks(Marks):
                 "gpu.not-on-cpu" if using else "gpu.no-all-reduce", where=ranks_named(wrong),
                 found=gpu.backend(run, wrong[0]))
         advice = advice or messages.text("gpu.backend-advice")
-        return self._judge(not wrong, finding, advice, points, gate, run)
+        return self.check(not wrong, finding, advice, points, gate, run)
 
     def total(self) -> float | None:
         for line in self._lines:
@@ -119,13 +119,3 @@ class GpuMarks(Marks):
                 cause = messages.text("gpu.unknown", what=what)
                 self._give_up(cause, messages.text("gpu.unknown-advice"), None)
         return super().total()
-
-    def _judge(self, ok: bool, finding: str, advice: str, points: float, gate: bool, run: Run) -> bool:
-        self._add(ok, "" if ok else finding, advice, points, gate, run)
-        return ok
-
-    def _gpu_run(self, run: Run | None) -> Run:
-        looked = self._of(run)
-        if looked.exit_code == 0 and not evidence.recorded(looked):
-            self._give_up(messages.text("check.no-record"), "", None)
-        return looked

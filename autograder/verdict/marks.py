@@ -130,11 +130,9 @@ class Marks:
         """Such a collective was completed on each of `ranks` (all by default), as the record proves.
 
         `values`: its result on each rank was one of these (flat). Texts without any collective at all flag
-        the copy as hard-coded. A right launch whose record is missing altogether is not graded.
+        the copy as hard-coded.
         """
-        run = self._of(run)
-        if run.exit_code == 0 and not evidence.recorded(run):
-            self._give_up(messages.text("check.no-record"), "", None)
+        run = self._recorded(run)
         wanted = list(evidence.world(run) if ranks is None else ranks)
         without = [rank for rank in wanted if not evidence.did(run, op, rank, numel, values)]
         finding = report.missing_collective(run, op, without, values is not None) if without else ""
@@ -266,12 +264,8 @@ class Marks:
                 found = None
             if found is not None and found.id == "hard-coded":
                 self.flag(found.id)
-            if found is not None and full:
-                # All is right: only torch's own stumbling after the end is worth a word.
-                if found.id in diagnoses.AFTER_THE_END:
-                    causes.append((run, found))
-                continue
-            if not full:
+            # All is right: only torch's own stumbling after the end is worth a word.
+            if not full or (found is not None and found.id in diagnoses.AFTER_THE_END):
                 causes.append((run, found))
         return causes
 
@@ -289,6 +283,13 @@ class Marks:
         if chosen is None:
             raise ValueError("marks() was given no run: pass run= to this expectation")
         self._usable(chosen)
+        return chosen
+
+    def _recorded(self, run: Run | None) -> Run:
+        """As `_of`; a right launch whose record is missing altogether is not graded."""
+        chosen = self._of(run)
+        if chosen.exit_code == 0 and not evidence.recorded(chosen):
+            self._give_up(messages.text("check.no-record"), "", None)
         return chosen
 
     def _usable(self, run: Run) -> None:

@@ -21,14 +21,8 @@ def place_of(tensor: Any) -> Any:
 
 def tag(value: Any, place: Any, depth: int = 3) -> None:
     """Say where the tensors of a result are."""
-    if isinstance(value, Tensor):
-        value.__dict__[PLACE] = place
-    elif depth and isinstance(value, (list, tuple)):
-        for item in value:
-            tag(item, place, depth - 1)
-    elif depth and isinstance(value, dict):
-        for item in value.values():
-            tag(item, place, depth - 1)
+    for tensor in tensors_in(value, [], depth):
+        tensor.__dict__[PLACE] = place
 
 
 def tensors_in(value: Any, found: list, depth: int = 3) -> list:
