@@ -43,7 +43,7 @@ demo: $(READY)
 	cd $(DEMO) && ../$(BIN)/autograder collect inbox/submitted
 	@echo '── 3. grade it: each labo.py is launched under torchrun with gloo'
 	@# 3: some copy could not be graded, which the sample class has on purpose.
-	cd $(DEMO) && AUTOGRADER_RUNS=$(DEMO_RUNS) ../$(BIN)/autograder grade --no-sandbox || [ $$? -eq 3 ]
+	cd $(DEMO) && AUTOGRADER_RUNS=$(DEMO_RUNS) ../$(BIN)/autograder grade --sandbox=auto || [ $$? -eq 3 ]
 	@echo
 	@echo 'Where to look:'
 	@echo '  $(DEMO)/feedback/<student>/<assignment>/    what each student reads'

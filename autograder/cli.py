@@ -78,8 +78,16 @@ def _grader_commands(commands: argparse._SubParsersAction[argparse.ArgumentParse
     grade.add_argument("assignments", metavar="ASSIGNMENT", nargs="*", help="default: all")
     grade.add_argument("--student", action="extend", nargs="+", default=[], metavar="ID", help="only these")
     grade.add_argument(
+        "--sandbox",
+        choices=("yes", "auto", "no"),
+        default="yes",
+        help="yes (default): refuse where none can be made; auto: use one where it can",
+    )
+    grade.add_argument(
         "--no-sandbox",
-        action="store_true",
+        action="store_const",
+        const="no",
+        dest="sandbox",
         help="accept that students' code runs as you; stands in every result",
     )
 
@@ -148,7 +156,7 @@ def _dispatch(arguments: argparse.Namespace) -> int:
         case "collect":
             return grader.collect(Path(arguments.source))
         case "grade":
-            return grader.grade(arguments.assignments, arguments.student, no_sandbox=arguments.no_sandbox)
+            return grader.grade(arguments.assignments, arguments.student, sandbox=arguments.sandbox)
         case _:
             bundle = Path(arguments.bundle) if arguments.bundle else None
             return grader.release(

@@ -161,7 +161,8 @@ def course_key(root: Path | str) -> bytes:
     path = Path(root) / KEY_FILE
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, draft = tempfile.mkstemp(dir=path.parent)  # readable by its owner only
+        # Readable by its owner only.
+        handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(secrets.token_bytes(KEY_BYTES))

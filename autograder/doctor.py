@@ -20,6 +20,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from autograder.course import find_root
+from autograder.launch import box
 from autograder.messages import number, plural, text
 
 if TYPE_CHECKING:
@@ -90,6 +92,7 @@ def examine(*, launch: bool = True, folder: Path | None = None) -> Iterator[Find
     yield check_files(folder)
     yield check_versions()
     yield from check_slurm(os.environ)
+    yield from check_sandbox(folder)
     if launch and "error" not in torch:
         yield check_launch()
 
@@ -127,20 +130,16 @@ def check_torch(torch: dict[str, Any]) -> Iterator[Finding]:
     numbers = tuple(int(part) for part in version.split("+")[0].split(".")[:2] if part.isdigit())
     if numbers < MINIMUM_TORCH:
         minimum = ".".join(map(str, MINIMUM_TORCH))
-        yield Finding(
-            "torch", "warn", text("doctor.torch.title"), found, text("doctor.torch.old", minimum=minimum)
-        )
+        advice = text("doctor.torch.old", minimum=minimum)
+        yield Finding("torch", "warn", text("doctor.torch.title"), found, advice)
     else:
         yield _finding("torch", "ok", found)
-    if torch["gloo"]:
-        yield _finding("gloo", "ok", text("doctor.gloo.found"))
-    else:
-        yield _finding("gloo", "fail", text("doctor.gloo.missing"))
+    gloo = text("doctor.gloo.found" if torch["gloo"] else "doctor.gloo.missing")
+    yield _finding("gloo", "ok" if torch["gloo"] else "fail", gloo)
 
 
 def check_numpy() -> Finding:
-    version = _version("numpy")
-    if version:
+    if version := _version("numpy"):
         return _finding("numpy", "ok", text("doctor.numpy.found", version=version))
     return _finding("numpy", "warn", text("doctor.numpy.missing"))
 
@@ -179,9 +178,8 @@ def check_gpu(torch: dict[str, Any]) -> Finding:
     names = torch.get("gpus", [])
     if not names:  # a remark, not a fault: the course runs on CPU
         return _finding("gpu", "ok", text("doctor.gpu.missing"))
-    return _finding(
-        "gpu", "ok", text("doctor.gpu.found", count=len(names), s=plural(len(names)), names=", ".join(names))
-    )
+    found = text("doctor.gpu.found", count=len(names), s=plural(len(names)), names=", ".join(names))
+    return _finding("gpu", "ok", found)
 
 
 def check_disk(folder: Path) -> Finding:
@@ -222,9 +220,8 @@ def check_versions() -> Finding:
     # nbgrader is the grader's: a student lacks nothing without it.
     absent = " ".join(name for name in names if there[name] is None and name != "nbgrader")
     if absent:
-        return _finding(
-            "versions", "warn", text("doctor.versions.missing", names=shown, absent=absent), absent=absent
-        )
+        missing = text("doctor.versions.missing", names=shown, absent=absent)
+        return _finding("versions", "warn", missing, absent=absent)
     return _finding("versions", "ok", text("doctor.versions.found", names=shown))
 
 
@@ -252,6 +249,15 @@ def answers(address: str, port: str) -> bool:
     except (OSError, OverflowError):
         return False
     return True
+
+
+def check_sandbox(folder: Path) -> Iterator[Finding]:
+    """On a grader's machine: can students' code be kept in a box? Nothing elsewhere."""
+    root = find_root(folder)
+    if root is not None and (root / "source").is_dir():
+        why = box.why_not()
+        found = text("doctor.sandbox.missing" if why else "doctor.sandbox.found")
+        yield _finding("sandbox", "warn" if why else "ok", found, why=why)
 
 
 def check_launch() -> Finding:
@@ -298,12 +304,8 @@ def report(findings: Sequence[Finding]) -> str:
 
 def as_json(findings: Sequence[Finding]) -> dict[str, Any]:
     ready = all(finding.status != "fail" for finding in findings)
-    return {
-        "schema": SCHEMA,
-        "ready": ready,
-        "platform": platform.platform(),
-        "checks": [asdict(finding) for finding in findings],
-    }
+    checks = [asdict(finding) for finding in findings]
+    return {"schema": SCHEMA, "ready": ready, "platform": platform.platform(), "checks": checks}
 
 
 def _finding(id: str, status: str, found: str, **values: Any) -> Finding:

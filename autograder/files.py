@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+_DRAFT = ".part"
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date that a zip can hold: the same bytes whenever it is made
 _UNIX = 3  # the same header on every system
 _REGULAR_FILE = 0o100644 << 16
@@ -15,14 +17,31 @@ _REGULAR_FILE = 0o100644 << 16
 
 def write_whole(path: Path, content: bytes) -> None:
     """Give `path` this content, its folder made where needed. Of several at once, the last one wins."""
+    with draft_of(path) as draft:
+        draft.write_bytes(content)
+
+
+@contextlib.contextmanager
+def draft_of(path: Path) -> Iterator[Path]:
+    """A file beside `path` to be filled: it takes its place at the end, and is gone where something fails."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=_DRAFT, dir=path.parent)
+    os.close(handle)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(draft, path)
+        yield Path(name)
+        with open(name, "rb+") as file:
+            os.fsync(file.fileno())  # whole on the disk before it takes the place of what is whole there
+        os.replace(name, path)
     finally:
-        Path(draft).unlink(missing_ok=True)  # there only where something went wrong
+        Path(name).unlink(missing_ok=True)  # there only where something went wrong
+
+
+def sweep_drafts(folder: Path) -> None:
+    """Remove what a process that was killed while writing left in `folder`, an unfinished database's too."""
+    for path in folder.glob(f".*{_DRAFT}*") if folder.is_dir() else ():
+        if path.name.removesuffix("-journal").endswith(_DRAFT):
+            with contextlib.suppress(OSError):
+                path.unlink()
 
 
 def write_zip(path: Path, content: Mapping[str, bytes]) -> None:

@@ -7,8 +7,10 @@ so that a new script costs its launch once. `pytest -m launch` selects the tests
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,3 +30,21 @@ def _course_environment(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
 @pytest.fixture
 def root() -> Path:
     return ROOT
+
+
+@pytest.fixture(scope="session")
+def sample_class(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """examples/class, graded once (see sample_class.py), by the first of pytest-xdist's workers that asks."""
+    import filelock
+    import sample_class
+
+    shared = tmp_path_factory.getbasetemp()
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        shared = shared.parent
+    kept = shared / "sample-class.pickle"
+    with filelock.FileLock(shared / "sample-class.lock"):
+        if not kept.exists():
+            root = shared / "sample-class"
+            root.mkdir()
+            kept.write_bytes(pickle.dumps(sample_class.sample(root)))
+        return pickle.loads(kept.read_bytes())

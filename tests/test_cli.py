@@ -16,6 +16,7 @@ import pytest
 
 from autograder import cli
 from autograder.commands import grader, student
+from autograder.launch import box
 from autograder.launch.run import RankLog, Request, Run
 from autograder.notebook.result import CopyResult, TestResult
 from autograder.verdict.diagnosis import Diagnosis
@@ -360,10 +361,39 @@ def test_doctor_exit_codes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 # ------------------------------------------------------------------------------------- grade and release
 
 
-def test_grade_asks_for_no_sandbox_in_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_grade_refuses_in_one_sentence_where_there_is_no_sandbox(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(box, "why_not", lambda: "bubblewrap is away: install it")
     assert cli.main(["grade"]) == 2
     said = capsys.readouterr().err.strip()
-    assert "--no-sandbox" in said and said.count("\n") == 0
+    assert "bubblewrap is away: install it" in said and "--no-sandbox" in said and said.count("\n") == 0
+
+
+@pytest.mark.parametrize(
+    ("option", "why_not", "boxed"),
+    [([], None, True), (["--sandbox=auto"], None, True), (["--sandbox=auto"], "it is away", False),
+     (["--sandbox=no"], None, False), (["--no-sandbox"], None, False)],
+)  # fmt: skip
+def test_grade_says_when_it_does_without(
+    option: list[str], why_not: str | None, boxed: bool,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    from autograder.batch import grade
+
+    asked: list[Any] = []
+
+    def grade_class(*_: object, **options: Any) -> grade.ClassReport:
+        asked.append(options["sandbox"])
+        return grade.ClassReport(("ex1-rang",), ())
+
+    monkeypatch.setattr(box, "why_not", lambda: why_not)
+    monkeypatch.setattr(grade, "grade_class", grade_class)
+    monkeypatch.chdir(ROOT)
+    cli.main(["grade", *option])
+    said = capsys.readouterr().err
+    assert asked == [boxed] and ("No sandbox" in said) is not boxed
+    assert why_not is None or why_not in said
 
 
 def test_grade_with_nothing_submitted(

@@ -53,6 +53,7 @@ MADE_UP = {
     "doctor": r"ok|warn|fail|all-fine|fine-with-remarks|not-fine|[a-z]+\.(?:title|advice)",
     "grading": "answer-(?:undefined|size|type)",
     "groupe": "absent|size|json|form|few|many|twice",
+    "tampering": r"[a-z]+-?[a-z]*(?:-runs)?",   # test_tampering.py reaches each of them
     "slurm": r"[a-z]+\.[a-z0-9-]+",   # test_slurm_checks.py reaches each of them
     "pasted": (
         "(?:absent|empty|source|command|picture|document|notebook|error|no-text|more|differs|foreign)(?:-advice)?"

@@ -75,6 +75,7 @@ def test_every_plugin_named_exists_and_nbgrader_takes_it(root: Path) -> None:
 
 def test_the_settings_are_traits_that_nbgrader_has(root: Path) -> None:
     """A misspelt setting is silently ignored by nbgrader: each one is looked up on its class."""
+    import nbconvert.exporters
     import nbgrader.apps
     import nbgrader.converters
     import nbgrader.coursedir
@@ -84,7 +85,7 @@ def test_the_settings_are_traits_that_nbgrader_has(root: Path) -> None:
 
     places = [
         nbgrader.apps, nbgrader.converters, nbgrader.coursedir, nbgrader.exchange.abc,
-        nbgrader.plugins.zipcollect, nbgrader.preprocessors,
+        nbgrader.plugins.zipcollect, nbgrader.preprocessors, nbconvert.exporters,
     ]  # fmt: skip
     for section, values in read_config(root).items():
         owner = next(getattr(place, section) for place in places if hasattr(place, section))

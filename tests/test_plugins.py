@@ -21,8 +21,9 @@ from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
 
 from autograder import course as courses
+from autograder.notebook.feedback import _wrapped
 from autograder.notebook.nbconfig import configure
-from autograder.notebook.plugins import LimitBytes, StripTests, _wrapped, undeclared
+from autograder.notebook.plugins import LimitBytes, StripTests, undeclared
 
 
 def nbgrader(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -19,6 +19,8 @@ from pathlib import Path
 
 import pytest
 
+from autograder.launch import box
+
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PYTHON = sys.executable
@@ -55,6 +57,8 @@ def free_port() -> int:
 def typed(command: str, cwd: Path, codes: tuple[int, ...] = (0,)) -> str:
     """Run one command of the README in `cwd`; its output, once its exit code is one of `codes`."""
     program, *rest = shlex.split(command)
+    if rest[:1] == ["grade"] and box.why_not() is not None:
+        rest.append("--no-sandbox")   # as the page says, where no sandbox can be made
     prefix: dict[str, Callable[[], list[str]]] = {
         "autograder": lambda: [PYTHON, "-m", "autograder.cli", *rest],
         "nbgrader": lambda: [PYTHON, "-m", "nbgrader", *rest],
@@ -163,7 +167,7 @@ def test_a_grader_s_day(repository: Path, right_copy: Path, tmp_path: Path) -> N
             continue
         # The second grading names a student for every assignment: one of them was never handed in.
         said[command] = typed(command, course, (0, 3) if "--student" in command else (0,))
-    assert "16 / 16" in said["autograder grade ex1-rang --no-sandbox"]
+    assert "16 / 16" in said["autograder grade ex1-rang"]
     assert (course / "submitted" / "marie.curie" / "ex1-rang" / "labo.py").is_file()
     assert list((course / "feedback" / "marie.curie" / "ex1-rang").glob("*.html"))
     assert "marie.curie" in (course / "grades.csv").read_text(encoding="utf-8")

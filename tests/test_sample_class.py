@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from sample_class import Sample
 
-from autograder import course as courses
-from autograder.batch.collect import collect
-from autograder.batch.grade import ClassReport, grade_class
+from autograder.batch.grade import ClassReport
 
 ROOT = Path(__file__).resolve().parent.parent
 EXPECTED: dict[str, dict[str, dict[str, Any]]] = yaml.safe_load(
@@ -20,25 +17,9 @@ EXPECTED: dict[str, dict[str, dict[str, Any]]] = yaml.safe_load(
 )
 
 
-@pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> ClassReport:
-    root = tmp_path_factory.mktemp("classe")
-    for name in ("course.yaml", "nbgrader_config.py"):
-        shutil.copy(ROOT / name, root / name)
-    for name in ("source", "release"):
-        shutil.copytree(ROOT / name, root / name)
-    course = courses.load(root)
-    spec = importlib.util.spec_from_file_location("make_class", ROOT / "examples" / "make_class.py")
-    assert spec is not None and spec.loader is not None
-    make_class = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(make_class)
-    make_class.make_class(course, root / "inbox")
-    declared = {one.id: one.files for one in course.assignments}
-    assert not collect(root / "inbox" / "submitted", root, declared).refused
-    with pytest.MonkeyPatch.context() as patch:  # as conftest does for each test
-        patch.setenv("AUTOGRADER_KEY_FILE", str(ROOT / "tests" / "data" / "test.key"))
-        patch.setenv("AUTOGRADER_RUNS", str(ROOT / "tests" / "runs"))
-        return grade_class(course)
+@pytest.fixture
+def report(sample_class: Sample) -> ClassReport:
+    return sample_class.report
 
 
 @pytest.mark.parametrize("student", sorted(EXPECTED))

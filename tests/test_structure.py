@@ -21,7 +21,7 @@ FLOORS = (
     {"batch", "report", "notebook"},
     {"verdict"},
     {"launch"},
-    {"course", "course_model", "dates", "files", "messages", "yamlfile"},
+    {"course", "course_model", "dates", "files", "leftovers", "messages", "yamlfile"},
 )
 # Beside each other on one floor: a batch grades notebooks, a notebook shows what its check found.
 SIDEWAYS = {("commands", "doctor"), ("batch", "notebook"), ("notebook", "report")}

@@ -5,6 +5,7 @@ others.
 from __future__ import annotations
 
 import functools
+import os
 import shutil
 import traceback
 from collections.abc import Iterable
@@ -13,12 +14,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autograder import course as courses
+from autograder import leftovers
+from autograder.batch import trouble
+from autograder.batch.copies import find_copies, unusable_names
 from autograder.batch.groups import Standing, of_copy, of_partner, standings
 from autograder.batch.record import Progress, Recorded, record
+from autograder.files import sweep_drafts
 from autograder.messages import text
+from autograder.notebook.apart import STOP
 from autograder.notebook.exam import Exam, prepare, still_good
 from autograder.notebook.examine import examine, not_graded
-from autograder.notebook.result import CopyResult, copy_sha256, keep, kept, result_path
+from autograder.notebook.received import folder_problem
+from autograder.notebook.recorded import RECORDED
+from autograder.notebook.result import RESULTS, CopyResult, copy_sha256, keep, kept, result_path
+from autograder.notebook.student import nearly_full
 
 RUNS = Path(".autograder") / "runs" / "grading"
 
@@ -41,31 +50,63 @@ class Row:
 @dataclass(frozen=True)
 class ClassReport:
     """`missing`: students who were named, and have no copy of an assignment that was asked for. `notes`: what
-    the grader should know of the groups, in French.
+    the grader should know of the groups, in French. `left_over`: what a killed grading left and we could not
+    remove. `unusable`: folders of submitted/ whose names nbgrader does not take.
     """
 
     assignments: tuple[str, ...]
     rows: tuple[Row, ...]
     missing: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
+    left_over: tuple[str, ...] = ()
+    unusable: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:
         """Every copy was graded and recorded."""
-        return all(row.result.graded and row.recorded.problem is None for row in self.rows)
+        graded = all(row.result.graded and row.recorded.problem is None for row in self.rows)
+        return graded and not self.unusable
 
 
 def grade_class(
     course: courses.Course, assignments: Iterable[str] | None = None, students: Iterable[str] | None = None,
     jobs: int = 1, progress: Progress = lambda done, total, what: None, again: bool = False,
+    sandbox: bool = False,
 ) -> ClassReport:  # fmt: skip
     """Grade submitted/<student>/<assignment>/ and record it; a group's copy for each of its members.
 
     `jobs` copies are examined at once (each launches two ranks: never more than half the cores). A copy
     whose kept result is still that of the same content, tests and versions is not run again, unless
-    `again`. `progress(done, total, what)` is called before each copy, in both passes, and at the end.
-    CourseError for an unknown assignment; CopyError when an assignment has no notebook with tests.
+    `again`. `sandbox`: students' code runs in boxes, of which the caller knows that they can be made, and a
+    result without one is not kept. `progress(done, total, what)` is called before each copy, in both passes,
+    and at the end.
+    CourseError for an unknown assignment; CopyError when an assignment has no notebook with tests;
+    GradingStopped when the machine does not let it go on (a full disk, a damaged or locked gradebook).
     """
+    with trouble.alone(course.root):
+        left_over = _clear_up(course.root)
+        try:
+            with leftovers.own_temporary(), trouble.patient():
+                trouble.ready(course)
+                report = _grade_class(course, assignments, students, jobs, progress, again, sandbox)
+        except trouble.GradingStopped:
+            raise
+        except Exception as error:  # of the disk or the gradebook: one sentence; of ours: a traceback
+            raise trouble.of(error, course) or error from None
+    return replace(report, left_over=left_over, unusable=tuple(unusable_names(course.root)))
+
+
+def _clear_up(root: Path) -> tuple[str, ...]:
+    """End and remove what a grading that was killed left here; what could not be, with the reason."""
+    for place in (root, root / ".autograder", *(root / RESULTS).glob("*"), *(root / RECORDED).glob("*")):
+        sweep_drafts(place)
+    return tuple(leftovers.sweep())
+
+
+def _grade_class(
+    course: courses.Course, assignments: Iterable[str] | None, students: Iterable[str] | None, jobs: int,
+    progress: Progress, again: bool, sandbox: bool,
+) -> ClassReport:  # fmt: skip
     chosen = [course.assignment(name).id for name in assignments or ()] or [
         one.id for one in course.assignments
     ]
@@ -73,7 +114,7 @@ def grade_class(
     runs = course.root / RUNS
     shutil.rmtree(runs, ignore_errors=True)
     runs.mkdir(parents=True)
-    exam = functools.cache(functools.partial(prepare, course=course, runs=runs))
+    exam = functools.cache(functools.partial(prepare, course=course, runs=runs, sandbox=sandbox))
     found = find_copies(course.root, chosen)
     groups = standings(course, found, exam)
     found = sorted({*found, *groups}, key=lambda copy: (copy[0], chosen.index(copy[1])))
@@ -97,9 +138,12 @@ def grade_class(
                 results[tasks[task]] = replace(task.result(), cells={})
                 progress(len(results), total, " ".join(tasks[task]))
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            progress(len(results), total, "stopping: the copy that runs ends first")
+            progress(len(results), total, "stopping what runs")
+            STOP.set()
+            pool.shutdown(wait=True, cancel_futures=True)
             raise
+        finally:
+            STOP.clear()
     for student, name in copies:
         if (student, name) not in results:
             results[student, name] = replace(results[groups[student, name].copy, name], student=student)
@@ -115,22 +159,6 @@ def grade_class(
     return ClassReport(tuple(chosen), tuple(rows), tuple(missing), (*notes, *told))
 
 
-def find_copies(root: Path, assignments: Iterable[str]) -> list[tuple[str, str]]:
-    """The (student, assignment) of every folder of submitted/, student by student."""
-    submitted = root / "submitted"
-    students = (
-        sorted(path.name for path in submitted.iterdir() if path.is_dir()) if submitted.is_dir() else []
-    )
-    names = list(assignments)
-    return [
-        (student, name)
-        for student in students
-        if not student.startswith(".")
-        for name in names
-        if (submitted / student / name).is_dir()
-    ]
-
-
 def _one(
     course: courses.Course, exam: Exam, student: str, again: bool, standing: Standing | None = None
 ) -> CopyResult:
@@ -141,15 +169,20 @@ def _one(
     path = result_path(course.root, exam.assignment, student)
     before = kept(path)
     if standing is not None and standing.cause is not None:
-        digest = copy_sha256(folder) if folder.is_dir() else ""
+        digest = copy_sha256(folder) if os.path.isdir(folder) else ""
         result = replace(not_graded(exam, standing.cause), student=student, copy_sha256=digest)
+    elif (problem := folder_problem(folder, course.root / "submitted")) is not None:
+        result = replace(not_graded(exam, problem), student=student)
     elif before is not None and not again and still_good(before, exam, folder) and _own(before, student):
         result = before
     else:
         try:
             result = examine(folder, exam.assignment, course, student=student, exam=exam)
-        except Exception:
-            result = not_graded(exam, text("grading.examine-failed"))
+        except Exception as error:
+            full = trouble.disk_full(error)
+            if full and nearly_full():
+                raise trouble.full(course.root) from None
+            result = not_graded(exam, text("grading.disk-full" if full else "grading.examine-failed"))
             result = replace(result, student=student, details=(traceback.format_exc(),))
     result = of_copy(result, standing)
     if result != before:

@@ -16,6 +16,7 @@ import datetime as dt
 import difflib
 import functools
 import hashlib
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,9 +25,10 @@ from typing import Any
 from autograder import course as courses
 from autograder.batch.handin import TIMESTAMP, read_timestamp
 from autograder.messages import text
-from autograder.notebook.cells import CopyError, file_body, read_notebook, written_file
+from autograder.notebook.cells import CopyError, file_body, written_file
 from autograder.notebook.exam import Exam
 from autograder.notebook.nbconfig import GRADEBOOK, gradebook_url
+from autograder.notebook.received import read_submitted
 from autograder.notebook.repair import repair
 from autograder.notebook.result import RESULTS, CopyResult, copy_sha256, kept
 from autograder.notebook.student import MAX_FILE, read_files, read_regular
@@ -169,7 +171,7 @@ def _groupe_json(folder: Path, notebook: str) -> bytes | None:
     if data is not None:
         return data
     try:
-        cells = read_notebook(folder / notebook).cells
+        cells = read_submitted(folder / notebook).cells
     except CopyError:
         return None
     code = (cell.source for cell in cells if cell.cell_type == "code")
@@ -242,9 +244,9 @@ def work(folder: Path, exam: Exam) -> dict[str, str]:
             parts[name] = _digest(data.decode("utf-8", errors="surrogateescape"))
     path = folder / f"{exam.assignment}.ipynb"
     try:
-        mended = repair(read_notebook(path), exam.frame)
+        mended = repair(read_submitted(path), exam.frame)
     except CopyError:
-        return parts | ({path.name: copy_sha256(folder)} if path.exists() else {})
+        return parts | ({path.name: copy_sha256(folder)} if os.path.lexists(path) else {})
     given = {_digest(source) for source in exam.frame.released.values()}
     added = 0
     for cell in mended.notebook.cells:

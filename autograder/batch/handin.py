@@ -87,7 +87,12 @@ def timestamp_line(moment: dt.datetime) -> str:
 
 def read_timestamp(line: str) -> dt.datetime | None:
     """The moment that a timestamp.txt gives, None when it is not one: nbgrader would stop the whole class."""
-    line = line.strip()
+    moment = _moment(line.removeprefix("\ufeff").strip())
+    # Beside these years it is a mistake, and nbgrader would read another date, or none.
+    return moment if moment is not None and 2000 <= moment.year < 2200 else None
+
+
+def _moment(line: str) -> dt.datetime | None:
     for pattern in ("%Y-%m-%d %H:%M:%S.%f UTC", "%Y-%m-%d %H:%M:%S UTC"):
         try:
             return dt.datetime.strptime(line, pattern).replace(tzinfo=dt.UTC)
@@ -95,9 +100,9 @@ def read_timestamp(line: str) -> dt.datetime | None:
             continue
     try:
         moment = dt.datetime.fromisoformat(line)
-    except ValueError:
+        return moment.astimezone(dt.UTC) if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+    except (ValueError, OverflowError):
         return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
 
 
 def misplaceable(folder: Path) -> list[str]:

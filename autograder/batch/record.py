@@ -16,13 +16,15 @@ from typing import Any
 import nbformat
 
 from autograder import course as courses
+from autograder.batch import trouble
 from autograder.batch.groups import Standing
 from autograder.batch.handin import TIMESTAMP, read_timestamp, timestamp_line
 from autograder.batch.shared_marks import share
-from autograder.notebook.cells import CopyError, read_notebook
+from autograder.notebook.cells import CopyError
 from autograder.notebook.exam import Exam
 from autograder.notebook.gradebook import sync_gradebook
 from autograder.notebook.nbconfig import configure, utc_naive
+from autograder.notebook.received import folder_problem, read_submitted
 from autograder.notebook.repair import repair, untouched
 from autograder.notebook.result import RESULTS
 from autograder.notebook.student import read_files, read_regular
@@ -71,7 +73,7 @@ def record(
             if assignment not in broken:
                 of = groups[student, assignment].copy if (student, assignment) in groups else student
                 stage(course, exams[assignment], student, of)
-                problems[student, assignment] = _convert(api, said, assignment, student)
+                problems[student, assignment] = _convert(api, said, course, assignment, student)
         together = {
             (name, groups[student, name].members) for student, name in wanted
             if (student, name) in groups and groups[student, name].cause is None
@@ -79,7 +81,7 @@ def record(
         with api.gradebook as gradebook:
             shared = share(gradebook, course, [one for one in together if one[1] and one[0] not in broken])
         for student, assignment in shared.changed:  # its late penalty and its feedback hold the marks too
-            problems[student, assignment] = _convert(api, said, assignment, student)
+            problems[student, assignment] = _convert(api, said, course, assignment, student)
         recorded = [_read(api, *copy, problems[copy]) for copy in wanted]
         progress(len(wanted), len(wanted), "")
     return recorded, shared.notes
@@ -99,6 +101,8 @@ def _prepare_gradebook(
         try:
             sync_gradebook(course, [name])
         except Exception as error:  # nbgrader's own refusals have no common class
+            if (stop := trouble.of(error, course)) is not None:
+                raise stop from None
             broken[name] = f"{type(error).__name__}: {error}"
     return broken
 
@@ -161,12 +165,15 @@ def stage(course: courses.Course, exam: Exam, student: str, of: str | None = Non
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     try:
-        notebook = repair(read_notebook(folder / f"{exam.assignment}.ipynb"), exam.frame).notebook
+        if folder_problem(folder, course.root / "submitted") is not None:
+            raise CopyError
+        notebook = repair(read_submitted(folder / f"{exam.assignment}.ipynb"), exam.frame).notebook
     except CopyError:
         notebook = untouched(exam.frame)
     content = nbformat.writes(notebook)
     (target / f"{exam.assignment}.ipynb").write_text(content, encoding="utf-8", errors="replace")
-    for name, data in read_files(folder, exam.files).items():
+    given = {} if folder_problem(folder, course.root / "submitted") else read_files(folder, exam.files)
+    for name, data in given.items():
         (target / name).write_bytes(data)
     line = read_regular(folder / TIMESTAMP, 1000)
     moment = read_timestamp(line.decode("utf-8", errors="replace")) if line else None
@@ -175,14 +182,21 @@ def stage(course: courses.Course, exam: Exam, student: str, of: str | None = Non
     return target
 
 
-def _convert(api: Any, said: list[str], assignment: str, student: str) -> str | None:
+def _convert(
+    api: Any, said: list[str], course: courses.Course, assignment: str, student: str
+) -> str | None:
     """Record one copy and write its feedback; why not, when nbgrader refuses."""
     for step in (api.autograde, api.generate_feedback):
         said.clear()
         done = step(assignment, student, force=True)
         if not done["success"]:
             tracebacks = [line for line in said if line.startswith("Traceback")]
-            whole = (tracebacks or said or [str(done.get("error"))])[-1]
+            error = str(done.get("error"))
+            if error.rstrip().endswith("KeyboardInterrupt"):  # nbgrader would go on with the next copy
+                raise KeyboardInterrupt
+            if (stop := trouble.said("\n".join([*tracebacks, error]), course)) is not None:
+                raise stop
+            whole = (tracebacks or said or [error])[-1]
             return whole.strip().splitlines()[-1]
     return None
 

@@ -12,10 +12,9 @@ from autograder.course import CourseError, load
 from autograder.messages import text
 
 REPORT_COLUMNS = 140
-NO_SANDBOX = (
-    "Students' code would run on this machine with your rights, and no sandbox is there yet: grade where "
-    "nothing precious can be reached, and say so with --no-sandbox (it is recorded in every result)."
-)
+NO_SANDBOX = "Nothing graded: {why}; or accept with --no-sandbox that students' code runs with your rights."
+UNBOXED = "No sandbox: students' code runs with your rights, which stands in every result{why}."
+BOXED = "Students' code runs in a sandbox (bubblewrap {version})."
 
 STOPPED = "Interrupted. Results so far are kept: the same command goes on from there."
 
@@ -46,16 +45,29 @@ def collect(source: Path) -> int:
     return FAILED if result.refused or not result.placed else OK
 
 
-def grade(names: Sequence[str], students: Sequence[str], *, no_sandbox: bool) -> int:
-    """0: every copy was graded and recorded; 1: nothing to grade; 2: usage; 3: some copy was not graded."""
-    if not no_sandbox:
-        return usage(NO_SANDBOX)
+def grade(names: Sequence[str], students: Sequence[str], *, sandbox: str) -> int:
+    """0: every copy was graded and recorded; 1: nothing to grade; 2: usage; 3: some copy was not graded.
+
+    `sandbox`: "yes", "auto" (where one can be made) or "no".
+    """
+    from autograder.launch import box
+
+    why_not = box.why_not() if sandbox != "no" else None
+    if sandbox == "yes" and why_not is not None:
+        return usage(NO_SANDBOX.format(why=why_not))
+    boxed = sandbox != "no" and why_not is None
+    if not boxed:
+        print(UNBOXED.format(why=f" ({why_not})" if why_not else ""), file=sys.stderr)
+    elif sandbox == "auto":
+        version = ".".join(map(str, box.bwrap_version() or ()))
+        print(BOXED.format(version=version), file=sys.stderr)
 
     from rich.console import Console
     from rich.markup import escape
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     from autograder.batch.grade import grade_class
+    from autograder.batch.trouble import GradingStopped
     from autograder.notebook.cells import CopyError
     from autograder.report.table import class_view, left_by_hand
     from autograder.report.why import why
@@ -70,16 +82,21 @@ def grade(names: Sequence[str], students: Sequence[str], *, no_sandbox: bool) ->
         with bar:
             task = bar.add_task("", total=None)
             report = grade_class(
-                course, names, students, jobs=_jobs(),
+                course, names, students, jobs=_jobs(), sandbox=boxed,
                 progress=lambda done, total, what: bar.update(
                     task, completed=done, total=total, description=escape(what)
                 ),
             )  # fmt: skip
     except (CourseError, CopyError) as error:
         return usage(str(error))
+    except GradingStopped as error:
+        print(error, file=sys.stderr)
+        return NOT_GRADED
     except KeyboardInterrupt:
         print(STOPPED, file=sys.stderr)
         raise
+    for left in (*report.left_over, *report.unusable):
+        print(left, file=sys.stderr)
     if not report.rows:
         whose = f" by {', '.join(students)}" if students else ""
         where = course.root / "submitted"

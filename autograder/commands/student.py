@@ -101,6 +101,8 @@ def check(assignment: str, path: Path | None, *, as_json: bool) -> int:
 
 def check_json(result: CopyResult) -> dict[str, Any]:
     """The documented JSON of `autograder check`. A test without a mark is skipped: `cause` says why."""
+    from autograder.verdict.suspicion import FLAG
+
     diagnosis = result.diagnosis
     tests = [dataclasses.asdict(test) for test in result.tests]
     for test in tests:
@@ -114,7 +116,7 @@ def check_json(result: CopyResult) -> dict[str, Any]:
         "graded": result.graded,
         "cause": result.cause,
         "tests": tests,
-        "flags": list(result.flags),
+        "flags": [flag for flag in result.flags if flag != FLAG],   # that one is for the grader
         "diagnosis": diagnosis and {key: diagnosis.get(key) for key in DIAGNOSIS_KEYS},
     }
 

@@ -12,13 +12,13 @@ import dataclasses
 import os
 import shutil
 import sys
-import tempfile
 import types
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from autograder.launch.engine import run_request
 from autograder.launch.run import Delay, Request, Run
+from autograder.leftovers import scratch
 
 __all__ = ["Delay", "Request", "Run", "launch", "run_request"]
 
@@ -58,10 +58,10 @@ def launch(
         request = dataclasses.replace(request, time_limit_s=float(time_limit_s))
     if not alone:
         return store.get_or_run(request, path.parent, run_request)
-    with tempfile.TemporaryDirectory(prefix="autograder-", ignore_cleanup_errors=True) as folder:
+    with scratch() as folder:
         if path.is_file():
-            shutil.copyfile(path, Path(folder) / path.name)
-        return store.get_or_run(request, Path(folder).resolve(), run_request)
+            shutil.copyfile(path, folder / path.name)
+        return store.get_or_run(request, folder, run_request)
 
 
 def _defaults(request: Request) -> Request:

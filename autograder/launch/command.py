@@ -1,7 +1,7 @@
 """What is executed for one launch, and in which environment.
 
 The rendezvous is the course's own (static, MASTER_ADDR:MASTER_PORT), so that a script which works at the
-student's desk works here. Pure functions, but for `free_port`.
+student's desk works here. Pure functions, but for `free_port` and `seal`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ import ast
 import fnmatch
 import os
 import re
+import secrets
 import shlex
 import socket
+import struct
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -61,6 +63,7 @@ def environment(
         MARKER: marker,
         "AUTOGRADER_RECORD": str(record),
         "AUTOGRADER_EPOCH": repr(epoch),
+        "AUTOGRADER_SEAL": str(seal(record)),
     }
     if platform.startswith("linux"):
         env["GLOO_SOCKET_IFNAME"] = "lo"
@@ -79,6 +82,26 @@ def environment(
     # Always `file://{fresh}/name`: a POSIX path from its root, on Windows too (`/C:/…`).
     own = "/" + fresh(record).as_posix().lstrip("/")
     return env | {name: value.replace(FRESH, own) for name, value in request.env.items()}
+
+
+_SEALS: dict[Path, int] = {}   # of the last launches of this process, by their record's folder
+_MOST_SEALS = 64
+_SEAL_BITS = 8 * struct.calcsize("l") - 1   # what _imp.source_hash takes: a C long
+
+
+def seal(record: Path) -> int:
+    """The secret that seals the marks of this launch: drawn here, known to this process and, through the
+    environment, to the launch's own.
+    """
+    while len(_SEALS) >= _MOST_SEALS:
+        del _SEALS[next(iter(_SEALS))]
+    _SEALS[record] = secrets.randbits(_SEAL_BITS)
+    return _SEALS[record]
+
+
+def seal_of(record: Path) -> int | None:
+    """The secret of a launch that this process made; None for a record that comes from elsewhere."""
+    return _SEALS.get(record)
 
 
 def fresh(record: Path) -> Path:

@@ -21,8 +21,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import autograder
-from autograder.launch import command, evidence, faults, processes, tidy
+from autograder.launch import box, command, evidence, faults, processes, tidy, view
 from autograder.launch.run import RankLog, Request, Run
+from autograder.leftovers import scratch
 
 POLL_S = 0.05
 DUMP_S = 2.0        # what the ranks are given to say where they stand, at the deadline
@@ -58,28 +59,35 @@ def _launch(request: Request, folder: Path) -> Run:
     script = folder / request.script
     source_bytes = script.read_bytes()
     source = source_bytes.decode("utf-8", "replace")
+    boxed = box.wanted()
     with (
-        tempfile.TemporaryDirectory(prefix="autograder-", ignore_cleanup_errors=True) as name,
-        _port(request, source) as (port, fixed),
+        scratch() as temp,
+        _port(request, source, boxed) as (port, fixed),
     ):
-        if fixed and command.busy(port):   # somebody else's: the script is not to blame
+        if fixed and not boxed and command.busy(port):   # somebody else's: the script is not to blame
             return _empty(request, infra="port")
-        launch = _Launch(request, folder, Path(name).resolve(), port)
+        launch = _Launch(request, folder, temp, port, boxed)
         launch.watch()
+        if launch.ended.failure is not None:
+            return _empty(request, infra="sandbox", launcher_stderr=launch.ended.failure)
         run = launch.harvest(source_bytes, source)
-    fault = faults.find(run, fixed_port=fixed, folder=folder)
+    fault = faults.find(run, fixed_port=fixed, folder=folder, boxed=boxed)
     if fault is None:
         return run
     return dataclasses.replace(run, infra=fault)
 
 
 @contextlib.contextmanager
-def _port(request: Request, source: str) -> Iterator[tuple[int, bool]]:
-    """The port of the launch, and whether the script imposes it: then one such launch at a time runs.
+def _port(request: Request, source: str, boxed: bool) -> Iterator[tuple[int, bool]]:
+    """The port of the launch, and whether the script imposes it: then one such launch at a time runs, but for
+    boxes, of which each has its own network.
 
     One lock file for all ports: it stays in the temporary folder, and one empty file is enough there.
     """
     wanted = command.fixed_port(source) if request.launcher else None
+    if boxed:
+        yield wanted or command.COURSE_PORT, True
+        return
     if wanted is None:
         yield command.free_port(), False
         return
@@ -93,7 +101,7 @@ def _port(request: Request, source: str) -> Iterator[tuple[int, bool]]:
 class _Launch:
     """One attempt, from its start to its Run."""
 
-    def __init__(self, request: Request, folder: Path, temp: Path, port: int) -> None:
+    def __init__(self, request: Request, folder: Path, temp: Path, port: int, boxed: bool) -> None:
         self.request, self.folder, self.temp = request, folder, temp
         self.record, self.logs = temp / "record", temp / "logs"
         self.record.mkdir()
@@ -105,11 +113,23 @@ class _Launch:
         for index in range(len(commands)):
             (self.logs / f"agent{index}").mkdir(parents=True)
         self.outputs = [(temp / f"agent{n}.out", temp / f"agent{n}.err") for n in range(len(commands))]
-        env = command.environment(request, marker=self.marker, record=self.record, epoch=self.epoch)
-        self.processes = processes.start(processes.Job(commands, folder, env, self.outputs, temp))
+        env = command.environment(
+            request, marker=self.marker, record=self.record, epoch=self.epoch,
+            inherited=view.environment() if boxed else None)
+        env |= {"AUTOGRADER_BOXED": "1"} if boxed else {}
+        self.processes = processes.start(processes.Job(
+            commands, folder, env, self.outputs, temp, box=self._box(len(commands)) if boxed else None))
         self.timed_out = self.output_limited = False
         self.duration = 0.0
         self.ended = processes.Ended([None] * len(commands))
+
+    def _box(self, agents: int) -> box.Box:
+        return box.Box(
+            rooms=(self.folder, self.temp), copies=(self.folder,), back=(self.record, self.logs),
+            folders=(self.record, command.fresh(self.record),
+                     *(self.logs / f"agent{n}" for n in range(agents))),
+            record=self.record, logs=self.logs, output_bytes=self.request.output_limit_bytes,
+            wall_s=self.request.time_limit_s, gpus=self.request.gpus is None)
 
     # -- while it runs -------------------------------------------------------------------------------------
 
@@ -128,7 +148,10 @@ class _Launch:
             self.processes.stop()
             self.duration = time.monotonic() - self.started
             self.ended = self.processes.ended()
-            self.ended.left_over += processes.sweep(self.marker, self.temp, self.epoch)
+            if isinstance(self.processes, processes.Boxed):   # nothing outlives a box
+                self.output_limited = self.output_limited or self.ended.limit == "output"
+            else:
+                self.ended.left_over += processes.sweep(self.marker, self.temp, self.epoch)
 
     def _printed_too_much(self) -> bool:
         limit = self.request.output_limit_bytes * (1 if self.per_rank else self.request.world_size)
@@ -136,6 +159,9 @@ class _Launch:
         return any(_size(path) > limit for pair in pairs for path in pair)
 
     def _ask_where_they_stand(self) -> None:
+        if isinstance(self.processes, processes.Boxed):
+            self.processes.ask_where_they_stand()
+            return
         (self.record / "dump").touch()
         deadline = time.monotonic() + DUMP_S
         while time.monotonic() < deadline and self.processes.running():
@@ -170,6 +196,8 @@ class _Launch:
             launcher_out = launcher_err = ""
         exit_code = next((code for code in self.ended.exit_codes if code), self.ended.exit_codes[0])
         codes = faults.rank_exit_codes(launcher_err, found.ranks, exit_code, request)
+        if self.ended.limit not in (None, "output"):   # it was ended as a whole
+            codes = {rank: codes.get(rank) or -9 for rank in range(request.world_size)}
         logs = []
         for rank, (out, err) in self._rank_files().items() if self.per_rank else ():
             stdout, cut_out = tidy.read_limited(out, limit)

@@ -56,8 +56,8 @@ def rank_exit_codes(
     return codes
 
 
-def find(run: Run, *, fixed_port: bool, folder: Path) -> str | None:
-    """The id of the infrastructure fault of a failed run, else None.
+def find(run: Run, *, fixed_port: bool, folder: Path, boxed: bool = False) -> str | None:
+    """The id of the infrastructure fault of a failed run, else None. `boxed`: it had a host name of its own.
 
     A copy must not be able to call itself a victim: wherever the machine can be asked, it is.
     """
@@ -67,7 +67,7 @@ def find(run: Run, *, fixed_port: bool, folder: Path) -> str | None:
     if re.search(r"EADDRINUSE|address already in use", launcher, re.IGNORECASE) and not fixed_port:
         return "port"
     unresolved = r"cannot be retrieved \(gai error|Name or service not known|nodename nor servname"
-    if re.search(unresolved, everything) and not _resolvable(socket.gethostname()):
+    if not boxed and re.search(unresolved, everything) and not _resolvable(socket.gethostname()):
         return "hostname"
     if "No module named 'torch'" in everything and not _torch_installed():
         return "no-torch"

@@ -1,22 +1,27 @@
 """Start the processes of a launch, stop them in order, and leave none behind.
 
-Two ways with one face: `Supervised` (Linux, macOS: a small process of ours adopts and ends whatever the
-launcher leaves, even if we are killed meanwhile) and `Direct` (Windows).
+Three ways with one face: `Boxed` (in a sandbox, see box.py), `Supervised` (Linux, macOS: a small process of
+ours adopts and ends whatever the launcher leaves, even if we are killed meanwhile) and `Direct` (Windows).
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO, Any
 
 import psutil
 
+from autograder.launch import box as boxes
+from autograder.launch import view
 from autograder.launch.command import MARKER, SHUTDOWN_S
 
 # torchrun needs SHUTDOWN_S for ranks that ignore SIGTERM, then a moment for itself.
@@ -26,7 +31,9 @@ SUPERVISOR = Path(__file__).with_name("supervisor.py")
 
 @dataclass(frozen=True)
 class Job:
-    """What to start: one command per agent, each with its files for standard output and error."""
+    """What to start: one command per agent, each with its files for standard output and error (one file for
+    both: merged). `temp`: a folder of this job alone.
+    """
 
     commands: list[list[str]]
     cwd: Path
@@ -34,14 +41,106 @@ class Job:
     outputs: list[tuple[Path, Path]]
     temp: Path
     grace_s: float = GRACE_S
+    box: boxes.Box | None = None
 
 
 @dataclass
 class Ended:
-    """How the agents ended; None where it could not be learnt."""
+    """How the agents ended; None where it could not be learnt. `failure`: what was said by a box that could
+    not be made. `limit`: the limit of the box that was exceeded ("memory", "processes", "files", "output").
+    """
 
     exit_codes: list[int | None]
     left_over: int = 0
+    failure: str | None = None
+    limit: str | None = None
+
+
+class Boxed:
+    """In a box, whose process 1 starts the agents, stops them in order, and hands back what they left."""
+
+    def __init__(self, job: Job) -> None:
+        assert job.box is not None
+        self.job, self.box = job, job.box
+        self.back, self.said = job.temp / "box.out", job.temp / "box.err"
+        user = boxes.user()
+        etc = job.temp / "box.etc"
+        view.write_etc(etc, boxes.FIRST_USER if user is None else user)
+        merged = [out == err for out, err in job.outputs]
+        commands = list(zip(job.commands, merged, strict=True))
+        told = boxes.job(self.box, commands, job.cwd, job.env, job.outputs, job.grace_s, user)
+        with self.back.open("wb") as back, self.said.open("wb") as said:
+            # Its own session: a Ctrl-C at the grader's terminal comes to us alone, and we stop it in order.
+            self.process = subprocess.Popen(
+                boxes.argv(self.box, etc, user), env=boxes.outside(), stdin=subprocess.PIPE, stdout=back,
+                stderr=said, start_new_session=True, bufsize=0)
+        self._tell(json.dumps(told).encode() + b"\n")
+
+    def _tell(self, data: bytes) -> None:
+        with contextlib.suppress(BrokenPipeError):   # it has ended
+            while data and self.process.stdin is not None and not self.process.stdin.closed:
+                data = data[self.process.stdin.write(data) or 0:]
+
+    def running(self) -> bool:
+        return self.process.poll() is None
+
+    def ask_where_they_stand(self) -> None:
+        """Have the ranks write it down, and the launch stopped then."""
+        self._tell(b"d")
+
+    def wait(self, seconds: float) -> bool:
+        """Whether all has ended within so many seconds."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(seconds)
+        return not self.running()
+
+    def stop(self) -> None:
+        """Ask the launcher to end its ranks and itself; what does not obey is ended with the box."""
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        if not self.wait(self.job.grace_s + 15):
+            self.process.kill()
+            self.process.wait()
+
+    def ended(self) -> Ended:
+        """How it ended; what is to come back is put in its place, whatever stood there before."""
+        self.stop()
+        for path in self.box.back:
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+        unknown: list[int | None] = [None] * len(self.job.commands)
+        with self.back.open("rb") as stream:
+            if _line(stream) is None:
+                said = self.said.read_text(encoding="utf-8", errors="replace")
+                return Ended(unknown, failure=said or f"bwrap: exit code {self.process.returncode}")
+            status = _line(stream)
+            if status is None:   # it was ended with the box
+                return Ended(unknown)
+            while (entry := _line(stream)) is not None:
+                self._put(Path(entry["path"]), int(entry["size"]), stream)
+        return Ended(list(status["exit_codes"]), int(status["left_over"]), limit=status["limit"])
+
+    def _put(self, path: Path, size: int, stream: IO[bytes]) -> None:
+        """A file at its place outside: in a folder of ours, which nothing of the box can change."""
+        places = [*self.box.back, *(one for pair in self.job.outputs for one in pair)]
+        if ".." in path.parts or not any(path.is_relative_to(place) for place in places):
+            raise ValueError(f"the box hands back {str(path)!r}, which was not asked for")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file:
+            while size > 0 and (data := stream.read(min(size, 1 << 20))):
+                size -= len(data)
+                file.write(data)
+
+
+def _line(stream: IO[bytes]) -> dict[str, Any] | None:
+    """The next line of JSON; None at the end (a cut one is its end)."""
+    try:
+        line = json.loads(stream.readline(1 << 20))
+    except ValueError:
+        return None
+    return line if isinstance(line, dict) else None
 
 
 class Supervised:
@@ -122,7 +221,9 @@ class Direct:
         return Ended([agent.poll() for agent in self.agents], end(self.family))
 
 
-def start(job: Job, platform: str = sys.platform) -> Supervised | Direct:
+def start(job: Job, platform: str = sys.platform) -> Boxed | Supervised | Direct:
+    if job.box is not None:
+        return Boxed(job)
     return Direct(job) if platform == "win32" else Supervised(job)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import builtins
 import json
 import re
+import stat
 import symtable
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ Role = Literal["test", "answer", "file", "written", "locked", "show", "source", 
 
 MAX_BYTES = 200_000_000  # above this a notebook is not read: an endless printer's outputs are 30 MB
 LABO = "labo.py"
+SHOWN = frozenset({"show", "heavy"})  # the tags of cells that are not run again when grading
 SOURCE_ONLY = "source-only"  # the tag of a cell that stands in source/ and in no release
 _WRITEFILE = re.compile(r"\s*%%(?:writefile|file)\s+[\"']?(?:\./)?(\w[\w.-]*)[\"']?\s*(?:\n|$)")
 _GLOBALS = {"__name__", "__file__", "get_ipython", "display", "In", "Out"}
@@ -56,12 +58,17 @@ def read_notebook(path: Path) -> NotebookNode:
     be.
     """
     try:
-        size = path.stat().st_size
+        status = path.stat()
+        size = status.st_size
+        if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for
+            raise CopyError(text("grading.not-regular", name=path.name))
         if size > MAX_BYTES:
             raise CopyError(
                 text("grading.too-big", name=path.name, mo=round(size / 1e6), limite=round(MAX_BYTES / 1e6))
             )
         data = path.read_bytes()
+    except PermissionError:
+        raise CopyError(text("grading.no-right", name=path.name)) from None
     except OSError as error:
         raise CopyError(
             text("grading.unreadable", name=path.name, detail=error.strerror or str(error))
@@ -109,7 +116,7 @@ def _normalise(raw: dict[str, Any]) -> NotebookNode:
     for number, cell in enumerate(cells):
         cell["id"] = unique_id(cell.get("id"), seen, f"cell-{number}")
         seen.add(cell["id"])
-    metadata = raw.get("metadata")
+    metadata = _shallow(raw.get("metadata"))
     notebook = {"nbformat": 4, "nbformat_minor": 5, "cells": cells}
     notebook["metadata"] = metadata if isinstance(metadata, dict) else {}
     return nbformat.from_dict(notebook)
@@ -118,7 +125,7 @@ def _normalise(raw: dict[str, Any]) -> NotebookNode:
 def _cell(item: dict[str, Any]) -> dict[str, Any]:
     kind = item.get("cell_type")
     kind = kind if kind in ("code", "markdown", "raw") else "raw"
-    metadata = item.get("metadata")
+    metadata = _shallow(item.get("metadata"))
     cell: dict[str, Any] = {
         "cell_type": kind,
         "id": item.get("id"),
@@ -131,8 +138,17 @@ def _cell(item: dict[str, Any]) -> dict[str, Any]:
         # Outputs of a copy are never used: the cells are run again.
         cell |= {"outputs": [], "execution_count": None}
     elif isinstance(item.get("attachments"), dict):
-        cell["attachments"] = item["attachments"]
+        cell["attachments"] = _shallow(item["attachments"])
     return cell
+
+
+def _shallow(value: Any, left: int = 12) -> Any:
+    """Plain JSON without what lies deeper than any editor writes: a copy would end in a RecursionError."""
+    if isinstance(value, dict | list) and not left:
+        return None
+    if isinstance(value, dict):
+        return {key: _shallow(item, left - 1) for key, item in value.items()}
+    return [_shallow(item, left - 1) for item in value] if isinstance(value, list) else value
 
 
 def unique_id(wanted: object, taken: set[str], default: str) -> str:
@@ -148,7 +164,8 @@ def join_lines(source: object) -> str:
     """A cell's text, from a string or a list of lines, with plain line ends."""
     if isinstance(source, list):
         source = "".join(str(line) for line in source)
-    return str(source).replace("\r\n", "\n").replace("\r", "\n")
+    plain = str(source).encode("utf-8", errors="replace").decode()  # half a surrogate pair cannot be written
+    return plain.replace("\r\n", "\n").replace("\r", "\n")
 
 
 # ------------------------------------------------------------------------------------------------ roles
@@ -173,12 +190,18 @@ def _describe(index: int, cell: NotebookNode) -> Cell:
         role = "locked"
     elif SOURCE_ONLY in cell.metadata.get("tags", ()):
         role = "source"
-    elif "show" in cell.metadata.get("tags", ()):
+    elif for_show(cell):
         role = "show"
     points = float(meta.get("points") or 0) if grade or task else 0.0
     ident = str(meta.get("grade_id") or cell.get("id") or f"cell-{index}")
     graded = role in ("test", "answer", "file", "written", "locked")
     return Cell(index, ident, role, cell.cell_type, cell.source, points, graded)
+
+
+def for_show(cell: NotebookNode) -> bool:
+    """Whether the cell's tags say that grading needs no run of it."""
+    tags = cell.metadata.get("tags", ())
+    return isinstance(tags, list) and not SHOWN.isdisjoint(map(str, tags))
 
 
 def written_file(source: str) -> str | None:

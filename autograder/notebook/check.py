@@ -10,16 +10,16 @@ import sys
 from pathlib import Path
 
 from autograder import course as courses
+from autograder.leftovers import TOKEN
 from autograder.messages import text
-from autograder.notebook.apart import TOKEN
 from autograder.notebook.cells import LABO, CopyError
 from autograder.notebook.examine import (
     examine,
     examine_files,
     examine_notebook,
     examine_script,
-    nearest_notebook,
 )
+from autograder.notebook.received import nearest_notebook
 from autograder.notebook.result import CopyResult
 
 

@@ -6,7 +6,7 @@ import functools
 import hashlib
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nbformat import NotebookNode
@@ -74,9 +74,14 @@ def prepare(
         digest.update(path.name.encode() + path.read_bytes())
     return Exam(
         assignment, places[0], skeleton(variant(notebook, numbers), release), data, files,
-        Trusted(root, key, kept_runs, limit), digest.hexdigest(), places[0] == source, sandbox,
-        numbers,
+        Trusted(root, key, kept_runs, limit, sandbox=sandbox), digest.hexdigest(), places[0] == source,
+        sandbox, numbers,
     )  # fmt: skip
+
+
+def in_box(exam: Exam, sandbox: bool) -> Exam:
+    """The same exam, with or without a box for students' code."""
+    return replace(exam, sandbox=sandbox, trusted=replace(exam.trusted, sandbox=sandbox))
 
 
 def _named_files(notebook: NotebookNode) -> tuple[str, ...]:
@@ -134,6 +139,7 @@ def still_good(result: CopyResult | None, exam: Exam, folder: Path) -> bool:
     return (
         result is not None
         and result.graded
+        and (result.sandbox or not exam.sandbox)
         and result.versions == versions(exam)
         and result.key_fingerprint == fingerprint(exam)
         and result.copy_sha256 == copy_sha256(folder)

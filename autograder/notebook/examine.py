@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
+import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -25,10 +25,12 @@ from autograder.notebook.cells import (
     written_file,
 )
 from autograder.notebook.exam import Exam, fingerprint, name_of, prepare, versions
+from autograder.notebook.received import file_problems, nearest_notebook, read_submitted
 from autograder.notebook.repair import Repaired, Skeleton, repair
 from autograder.notebook.result import CopyResult, TestResult, copy_sha256
 from autograder.notebook.student import MAX_FILE, StudentRun, read_files, read_regular, run_student
 from autograder.notebook.testcells import Answers, Outcome, run_tests
+from autograder.verdict import tampering
 
 STUDENT_LIMIT_S = 120.0  # a student's own cells; launches of labo.py have their own limit
 
@@ -45,12 +47,14 @@ def examine(
     exam = exam or prepare(assignment, course, sandbox=sandbox)
     path = folder / f"{assignment}.ipynb"
     try:
-        if path.is_file():
-            result = _notebook(exam, read_notebook(path), folder, student)
+        if os.path.lexists(path):
+            result = _notebook(exam, read_submitted(path), folder, student)
         elif (near := nearest_notebook(folder, assignment)) is not None:
             result = not_graded(exam, text("grading.wrong-name", name=near, expected=path.name))
         elif files := read_files(folder, exam.files):
             result = _answers_missing(_files_alone(exam, files), path.name, files)
+        elif unread := file_problems(folder, exam.files, MAX_FILE):
+            result = not_graded(exam, " ".join(unread.values()))
         else:
             names = listed(exam.files)
             result = not_graded(exam, text("grading.no-notebook", expected=path.name, names=names))
@@ -105,12 +109,6 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names) or "—"
 
 
-def nearest_notebook(folder: Path, assignment: str) -> str | None:
-    """The notebook that was probably meant, when the expected one is not there."""
-    found = sorted(path.name for path in folder.glob("*.ipynb") if path.is_file()) if folder.is_dir() else []
-    return next(iter(difflib.get_close_matches(f"{assignment}.ipynb", found, n=1, cutoff=0.0)), None)
-
-
 def not_graded(exam: Exam, cause: str) -> CopyResult:
     """Every test left without a mark, for one cause."""
     tests = tuple(
@@ -137,7 +135,7 @@ def _notebook(exam: Exam, submitted: NotebookNode, folder: Path, student: str | 
     limit = min(STUDENT_LIMIT_S, exam.trusted.limit_s)
     ran = run_student(
         mended.notebook, mended.roles, names, folder, exam.data, limit, skip, exam.files,
-        student if own else None,
+        student if own else None, exam.sandbox,
     )  # fmt: skip
     typed = ran.values.get(numbers.TYPED) if own else None
     left = replace(
@@ -146,8 +144,9 @@ def _notebook(exam: Exam, submitted: NotebookNode, folder: Path, student: str | 
     )  # fmt: skip
     answers = Answers(ran.values, ran.absent, stopped=ran.stopped)
     files = _files_of_stopped(exam.frame, mended, ran, skip) if ran.stopped else ran.files
+    unread = _unread(exam, mended, folder)
     outcomes = run_tests(
-        exam.frame.cells, answers, files, exam.data, left, exam.with_solution, exam.files
+        exam.frame.cells, answers, files, exam.data, left, exam.with_solution, exam.files, unread
     )
     cells = _not_run_notes(mended) | dict(ran.cells)
     for ident, name in skip.items():
@@ -160,7 +159,20 @@ def _notebook(exam: Exam, submitted: NotebookNode, folder: Path, student: str | 
         flags, remarks = (*flags, numbers.FLAG), (*remarks, told)
         if (typed_in := numbers.cell_of(mended.notebook, ran)) is not None:
             cells[typed_in] = [*cells[typed_in], *_note(told)]
-    return _assemble(exam, outcomes, cells, flags, remarks, ran)
+    return _assemble(exam, outcomes, cells, flags, remarks, files)
+
+
+def _unread(exam: Exam, mended: Repaired, folder: Path) -> dict[str, str]:
+    """The declared files that were handed in and cannot be used, with why; not those that a cell writes."""
+    given = exam.frame.released
+    written = {
+        written_file(node.source)
+        for node in mended.notebook.cells
+        if mended.roles.get(node.id) in ("file", "plain")
+        and not same_code(node.source, given.get(node.id, ""))
+    }
+    problems = file_problems(folder, exam.files, MAX_FILE)
+    return {name: why for name, why in problems.items() if name not in written}
 
 
 def _note(content: str) -> list[dict[str, Any]]:
@@ -192,7 +204,7 @@ def _files_alone(exam: Exam, files: Mapping[str, bytes]) -> CopyResult:
         exam.files,
     )  # fmt: skip
     cells = {outcome.id: outputs(outcome, outcome.max_points) for outcome in outcomes}
-    return replace(_assemble(exam, outcomes, cells, (), (), None), notebook=False)
+    return replace(_assemble(exam, outcomes, cells, (), (), files), notebook=False)
 
 
 def _answers_missing(result: CopyResult, expected: str, files: Iterable[str]) -> CopyResult:
@@ -204,8 +216,9 @@ def _answers_missing(result: CopyResult, expected: str, files: Iterable[str]) ->
     )
     if tests == result.tests:
         return result
+    cells = {test.id: [_error("NotGraded", cause)] for test in tests if test.message == cause}
     return replace(
-        result, tests=tests, graded=False, cause=result.cause or cause,
+        result, tests=tests, cells=result.cells | cells, graded=False, cause=result.cause or cause,
         max_score=sum(test.max_points for test in tests),
     )  # fmt: skip
 
@@ -271,18 +284,22 @@ def _error(name: str, message: str) -> dict[str, Any]:
 
 def _assemble(
     exam: Exam, outcomes: list[Outcome], cells: Mapping[str, list[dict[str, Any]]], flags: Iterable[str],
-    remarks: Iterable[str], ran: StudentRun | None,
+    remarks: Iterable[str], files: Mapping[str, bytes],
 ) -> CopyResult:  # fmt: skip
     tests = tuple(TestResult(o.id, o.status, o.points, o.max_points, o.message, o.advice) for o in outcomes)
     causes = [outcome for outcome in outcomes if outcome.status == "not_graded"]
+    seen = [*tampering.notes_of_files(files), *(line for outcome in outcomes for line in outcome.suspicions)]
+    suspicions = tampering.shortened(seen)
     every = dict.fromkeys([*flags, *(flag for outcome in outcomes for flag in outcome.flags)])
+    if suspicions:
+        every[tampering.FLAG] = None
     diagnosis = next((outcome.diagnosis for outcome in outcomes if outcome.diagnosis), None)
     return CopyResult(
         exam.assignment, graded=not causes, cause=causes[0].message if causes else None,
         score=round(sum(outcome.points for outcome in outcomes), 6),
         max_score=sum(outcome.max_points for outcome in outcomes if outcome.status != "skipped"),
         tests=tests, flags=tuple(every), remarks=tuple(remarks), diagnosis=diagnosis, cells=dict(cells),
-        details=tuple(outcome.cause for outcome in causes if outcome.cause),
+        details=tuple(outcome.cause for outcome in causes if outcome.cause), suspicions=suspicions,
     )  # fmt: skip
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import nbformat
 
 from autograder.course import Assignment, Course
+from autograder.leftovers import scratch
 from autograder.notebook.cells import read_notebook
 from autograder.notebook.tidy import tidied
 from autograder.notebook.variants import variant
@@ -54,8 +54,7 @@ def generate(course: Course, name: str, out: Path, db_url: str | None = None) ->
     missing = [file for file in declared_files(one) if not (source_folder(course, name) / file).is_file()]
     if missing:
         raise GenerateError(f"{name}: {source_folder(course, name)} lacks {', '.join(missing)}")
-    with tempfile.TemporaryDirectory() as folder:
-        work = Path(folder).resolve()
+    with scratch() as work:
         given = work / SOURCE / name
         given.mkdir(parents=True)
         for file in one.data:
@@ -130,7 +129,7 @@ def _convert(course: Course, name: str, work: Path, db_url: str | None) -> None:
     try:
         GenerateAssignment(coursedir=courses, config=config, log=logger).start()
     except NbGraderException as error:
-        raise GenerateError(f"{name}: {_reason(kept.said) or error}") from None
+        raise GenerateError(f"{name}: {_reason(kept.said) or error}") from error
 
 
 def _reason(said: list[str]) -> str:

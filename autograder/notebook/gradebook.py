@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable
-from pathlib import Path
 
 from autograder.course import Course
+from autograder.leftovers import scratch
 from autograder.notebook.generate import generate
 from autograder.notebook.nbconfig import gradebook_url, utc_naive
 
@@ -21,7 +20,7 @@ def sync_gradebook(course: Course, assignments: Iterable[str] | None = None) -> 
 
     chosen = [course.assignment(name) for name in assignments] if assignments else course.assignments
     for one in chosen:
-        with tempfile.TemporaryDirectory() as folder:
-            generate(course, one.id, Path(folder), db_url=gradebook_url(course))
+        with scratch() as folder:
+            generate(course, one.id, folder, db_url=gradebook_url(course))
         with Gradebook(gradebook_url(course), course.course.id) as gradebook:
             gradebook.update_or_create_assignment(one.id, duedate=utc_naive(one.due))

@@ -27,11 +27,7 @@ MOODLE_NAMES = (
 
 
 def configure(config: Config, course: Course) -> None:
-    """Put every nbgrader setting of this course into `config`.
-
-    Also puts this Python's own folder on PATH: nbgrader creates and upgrades its gradebook by running the
-    `alembic` command, which is not found there when a virtual environment is used without being activated.
-    """
+    """Put every nbgrader setting of this course into `config`, and its tools on PATH."""
     c: Any = config
     c.CourseDirectory.course_id = course.course.id
     c.CourseDirectory.root = str(course.root)
@@ -82,9 +78,21 @@ def configure(config: Config, course: Course) -> None:
         "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
     ]
 
+    # Formgrader and the feedback show what a student wrote: no script of theirs may run there.
+    c.HTMLExporter.sanitize_html = True
+    safe = "autograder.notebook.safe_html"
+    c.HTMLExporter.filters = {"markdown2html": f"{safe}.markdown", "clean_html": f"{safe}.clean"}
+
     c.FileNameCollectorPlugin.valid_ext = accepted_extensions(course)
     c.FileNameCollectorPlugin.named_regexp = MOODLE_NAMES
 
+    tools_on_path()
+
+
+def tools_on_path() -> None:
+    """Put this Python's own folder on PATH: nbgrader creates and upgrades its gradebook by running the
+    `alembic` command, which is not found there when a virtual environment is used without being activated.
+    """
     here = str(Path(sys.executable).parent)
     if here not in os.environ.get("PATH", "").split(os.pathsep):
         os.environ["PATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PATH")]))

@@ -2,16 +2,13 @@
 own.
 
 Sanitize: RepairCopy first. Autograde: ExecuteApart in place of Execute, LimitBytes of LimitOutput,
-SaveGrades of SaveAutoGrades; LatePolicy for the penalties. Feedback: StripTests. Release: DeclaredFilesOnly
-and ReleasedCells first, SaveDueDate after SaveCells.
+SaveGrades of SaveAutoGrades; LatePolicy for the penalties. Feedback: StripTests, of feedback.py. Release:
+DeclaredFilesOnly and ReleasedCells first, SaveDueDate after SaveCells.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import sys
-import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +17,16 @@ from nbgrader import utils
 from nbgrader.api import Gradebook
 from nbgrader.plugins import LateSubmissionPlugin
 from nbgrader.preprocessors import NbGraderPreprocessor, SaveAutoGrades
-from traitlets import Integer, Unicode
+from traitlets import Enum, Integer, Unicode
 
 from autograder import course as courses
+from autograder.launch import box
 from autograder.messages import text
-from autograder.notebook.cells import cut, same_code, unique_id
+from autograder.notebook.cells import same_code
 from autograder.notebook.comments import automatic
-from autograder.notebook.exam import Exam, prepare, still_good
+from autograder.notebook.exam import Exam, in_box, prepare, still_good
 from autograder.notebook.examine import examine
+from autograder.notebook.feedback import StripTests, coursedir_of, shorten_cells
 from autograder.notebook.late import penalty
 from autograder.notebook.nbconfig import utc_naive
 from autograder.notebook.recorded import Reviewed
@@ -36,20 +35,12 @@ from autograder.notebook.result import CopyResult, kept, result_path
 from autograder.notebook.student_shell import shorten
 from autograder.notebook.variants import variant
 
+__all__ = [
+    "DeclaredFilesOnly", "ExecuteApart", "LatePolicy", "LimitBytes", "ReleasedCells", "RepairCopy",
+    "SaveDueDate", "SaveGrades", "StripTests", "undeclared",
+]  # fmt: skip
+
 Converted = tuple[NotebookNode, dict[str, Any]]
-
-# Feedback does not wrap what a cell printed: a test's report is cut into lines that fit its column.
-_PAGE = textwrap.TextWrapper(100, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-
-
-def _coursedir(plugin: Any) -> Any:
-    """nbgrader's CourseDirectory, from the converter that this preprocessor's exporter belongs to."""
-    owner = plugin.parent
-    while owner is not None and getattr(owner, "coursedir", None) is None:
-        owner = owner.parent
-    if owner is None:
-        raise RuntimeError(f"{type(plugin).__name__} runs inside nbgrader's converters only")
-    return owner.coursedir
 
 
 _EXAMS: dict[tuple[str, str, float], Exam] = {}
@@ -57,7 +48,7 @@ _EXAMS: dict[tuple[str, str, float], Exam] = {}
 
 def _exam(plugin: Any, assignment: str) -> tuple[Exam, courses.Course]:
     """The assignment's tests, read once for a class as long as its source does not change."""
-    course = courses.load(Path(_coursedir(plugin).root))
+    course = courses.load(Path(coursedir_of(plugin).root))
     source = course.root / "source" / assignment / f"{assignment}.ipynb"
     stamp = source.stat().st_mtime if source.is_file() else 0.0
     key = (str(course.root), assignment, stamp)
@@ -70,7 +61,7 @@ class ReleasedCells(NbGraderPreprocessor):
     """Leave out of a release the cells that stand in source/ only (see variants.py)."""
 
     def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> Converted:
-        course = courses.load(Path(_coursedir(self).root))
+        course = courses.load(Path(coursedir_of(self).root))
         return variant(nb, course.assignment(resources["nbgrader"]["assignment"]).numbers), resources
 
 
@@ -93,9 +84,11 @@ class ExecuteApart(NbGraderPreprocessor):
     copy.
     """
 
-    results = Unicode("", help="A folder of results to use as they are, by <assignment>/<student>.json.").tag(
-        config=True
-    )
+    results = Unicode("", help="A folder of results to use as they are, by <assignment>/<student>.json.")
+    results.tag(config=True)
+    sandbox = Enum(
+        ["auto", "yes", "no"], default_value="auto",
+        help="Run students' code in a box: where one can be made, always, or never.").tag(config=True)
 
     def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> Converted:
         info = resources["nbgrader"]
@@ -110,7 +103,8 @@ class ExecuteApart(NbGraderPreprocessor):
             if utils.is_grade(cell) and not utils.is_solution(cell) and not outputs:
                 # nbgrader gives full marks to a test cell without any output.
                 outputs = [_not_graded(text("grading.test-fault"))]
-            cell.outputs = [NotebookNode(output) for output in json.loads(json.dumps(outputs))]
+            plain = json.dumps(outputs, ensure_ascii=False).encode("utf-8", "replace")  # no half surrogates
+            cell.outputs = [NotebookNode(output) for output in json.loads(plain)]
             cell.execution_count = None
         return nb, resources
 
@@ -120,13 +114,21 @@ class ExecuteApart(NbGraderPreprocessor):
             if result is None:
                 raise RuntimeError(f"no result of {student} for {assignment} in {self.results}")
             return result
-        coursedir = _coursedir(self)
+        coursedir = coursedir_of(self)
         exam, course = _exam(self, assignment)
         folder = Path(coursedir.format_path(coursedir.submitted_directory, student, assignment))
         result = kept(result_path(course.root, assignment, student))
         if result is not None and still_good(result, exam, folder):
             return result
-        return examine(folder, assignment, course, student=student, exam=exam)
+        return examine(folder, assignment, course, student=student, exam=self._boxed(exam))
+
+    def _boxed(self, exam: Exam) -> Exam:
+        why_not = box.why_not() if self.sandbox != "no" else "ExecuteApart.sandbox is no"
+        if why_not is not None:
+            if self.sandbox == "yes":
+                raise RuntimeError(why_not)
+            self.log.warning("Students' code runs without a sandbox, with your rights: %s", why_not)
+        return in_box(exam, why_not is None)
 
 
 def _not_graded(cause: str) -> dict[str, Any]:
@@ -134,9 +136,13 @@ def _not_graded(cause: str) -> dict[str, Any]:
 
 
 class LimitBytes(NbGraderPreprocessor):
-    """Bound what a cell's outputs weigh: nbgrader counts lines, and one line can be 30 MB."""
+    """Bound what cells and their outputs weigh: nbgrader counts lines, and one line can be 30 MB."""
 
     max_bytes = Integer(200_000, help="Characters kept of one cell's outputs.").tag(config=True)
+
+    def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> Converted:
+        shorten_cells(nb)
+        return super().preprocess(nb, resources)
 
     def preprocess_cell(self, cell: NotebookNode, resources: dict[str, Any], cell_index: int) -> Converted:
         if cell.cell_type != "code":
@@ -212,7 +218,7 @@ class SaveDueDate(NbGraderPreprocessor):
 
     def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> Converted:
         info = resources["nbgrader"]
-        course = courses.load(Path(_coursedir(self).root))
+        course = courses.load(Path(coursedir_of(self).root))
         due = utc_naive(course.assignment(info["assignment"]).due)
         with Gradebook(info["db_url"], course.course.id) as gradebook:
             gradebook.update_or_create_assignment(info["assignment"], duedate=due)
@@ -226,58 +232,7 @@ class LatePolicy(LateSubmissionPlugin):
         self, student_id: str, score: float, total_seconds_late: float
     ) -> float | None:
         owner: Any = self.parent
-        return penalty(score, total_seconds_late, courses.load(Path(_coursedir(owner).root)).late) or None
-
-
-class StripTests(NbGraderPreprocessor):
-    """Keep hidden tests, tracebacks through tests and the grader's paths out of the feedback."""
-
-    def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> Converted:
-        self._paths = _private_paths(Path(_coursedir(self).root))
-        seen: set[str] = set()
-        for number, cell in enumerate(nb.cells):
-            cell["id"] = unique_id(cell.get("id"), seen, f"cell-{number}")
-            seen.add(cell["id"])
-        return super().preprocess(nb, resources)
-
-    def preprocess_cell(self, cell: NotebookNode, resources: dict[str, Any], cell_index: int) -> Converted:
-        cell.source = cut(cut(cell.source, "HIDDEN TESTS"), "MARK SCHEME")
-        if cell.cell_type != "code":
-            return cell, resources
-        test = utils.is_grade(cell) and not utils.is_solution(cell)
-        for output in cell.outputs:
-            if output.output_type == "error":
-                if test and output.ename not in ("TestFailed", "NotGraded"):
-                    output.evalue = text("grading.test-failed")
-                    output.traceback = [output.evalue]
-                output.traceback = [self._clean(line) for line in output.traceback]
-                if test:
-                    output.traceback = [_wrapped(line) for line in output.traceback]
-                output.evalue = self._clean(output.evalue)
-            elif output.output_type == "stream":
-                output.text = _wrapped(self._clean(output.text)) if test else self._clean(output.text)
-            else:
-                output.data = {
-                    kind: self._clean(v) if isinstance(v, str) else v for kind, v in output.data.items()
-                }
-        return cell, resources
-
-    def _clean(self, content: str) -> str:
-        for path in self._paths:
-            content = content.replace(path, "…")
-        return content
-
-
-def _wrapped(report: str) -> str:
-    return "\n".join(_PAGE.fill(line) for line in report.split("\n"))
-
-
-def _private_paths(root: Path) -> list[str]:
-    """The longest first, so that no tail of one is left."""
-    package = Path(__file__).resolve().parent.parent
-    paths = {str(root), str(root.resolve()), sys.prefix, sys.base_prefix, str(package), str(package.parent)}
-    paths.add(os.path.expanduser("~"))
-    return sorted((path for path in paths if len(path) > 4), key=len, reverse=True)
+        return penalty(score, total_seconds_late, courses.load(Path(coursedir_of(owner).root)).late) or None
 
 
 class DeclaredFilesOnly(NbGraderPreprocessor):
@@ -289,7 +244,7 @@ class DeclaredFilesOnly(NbGraderPreprocessor):
 
     def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> Converted:
         assignment = resources["nbgrader"]["assignment"]
-        coursedir = _coursedir(self)
+        coursedir = coursedir_of(self)
         course = courses.load(Path(coursedir.root))
         folder = Path(coursedir.format_path(coursedir.source_directory, ".", assignment))
         if strange := undeclared(folder, course.assignment(assignment)):

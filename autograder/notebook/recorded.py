@@ -10,12 +10,16 @@ import hashlib
 import json
 from pathlib import Path
 
+from autograder.files import write_whole
+
+RECORDED = Path(".autograder") / "recorded"
+
 
 class Reviewed:
     """The digests of one copy's cells."""
 
     def __init__(self, root: Path, assignment: str, student: str) -> None:
-        self.path = root / ".autograder" / "recorded" / assignment / f"{student}.json"
+        self.path = root / RECORDED / assignment / f"{student}.json"
         try:
             before = json.loads(self.path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -29,7 +33,4 @@ class Reviewed:
         return self.before.get(cell) == self.now[cell]
 
     def save(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        draft = self.path.with_suffix(".part")
-        draft.write_text(json.dumps(self.now, indent=1, sort_keys=True), encoding="utf-8")
-        draft.replace(self.path)
+        write_whole(self.path, json.dumps(self.now, indent=1, sort_keys=True).encode())

@@ -14,7 +14,15 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from autograder.messages import text
-from autograder.notebook.cells import Cell, released_source, same_code, source_cells, unique_id, written_file
+from autograder.notebook.cells import (
+    Cell,
+    for_show,
+    released_source,
+    same_code,
+    source_cells,
+    unique_id,
+    written_file,
+)
 
 
 @dataclass(frozen=True)
@@ -97,10 +105,10 @@ class _Repair:
             if ident not in chosen:
                 self.remarks.append(text("grading.cell-restored", cell=ident))
                 self._insert(cells, ident)
-        metadata = copy.deepcopy(self.submitted.metadata)
-        for key in ("kernelspec", "language_info"):
-            if key in self.frame.metadata:
-                metadata[key] = copy.deepcopy(self.frame.metadata[key])
+        known = ("kernelspec", "language_info")  # the student's own metadata can be of any shape
+        metadata = NotebookNode(
+            {key: copy.deepcopy(self.frame.metadata[key]) for key in known if key in self.frame.metadata}
+        )
         notebook = NotebookNode(nbformat=4, nbformat_minor=5, metadata=metadata, cells=cells)
         return Repaired(notebook, tuple(self.remarks), self.roles)
 
@@ -169,13 +177,14 @@ class _Repair:
         A copy of a graded cell gets the role "copy": running it too would undo what the graded one did.
         """
         node = copy.deepcopy(node)
-        node.metadata.pop("nbgrader", None)
+        shown = for_show(node)
+        node.metadata = NotebookNode(tags=["show"]) if shown else NotebookNode()
         own = self.frame.ids.get(str(node.get("id")), "")
         node.id = unique_id(node.get("id"), taken, f"extra-{index}")
         taken.add(node.id)
         known = {cell.id: cell.role for cell in self.frame.cells}
         role = known.get(own, "plain")
-        if node.cell_type == "code" and "show" in node.metadata.get("tags", ()):
+        if node.cell_type == "code" and shown:
             role = "show"
         self.roles[node.id] = "copy" if copied else "show" if role == "show" else "plain"
         return node

@@ -8,6 +8,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,7 @@ class CopyResult:
     notebook: bool = True
     details: tuple[str, ...] = ()  # for the grader: what went wrong in a test cell, never shown to a student
     duration_s: float = 0.0
+    suspicions: tuple[str, ...] = ()  # for the grader: what to read again, where `flags` has "tampering"
     group: tuple[str, ...] = ()  # whom this one copy counts for, the student whose copy it is first
     schema: int = SCHEMA
 
@@ -94,7 +96,7 @@ class CopyResult:
     def from_json(cls, content: str) -> CopyResult:
         data = json.loads(content)
         data["tests"] = tuple(TestResult(**test) for test in data["tests"])
-        for key in ("flags", "remarks", "details", "group"):
+        for key in ("flags", "remarks", "details", "suspicions", "group"):
             data[key] = tuple(data.get(key, ()))
         return cls(**data)
 
@@ -114,11 +116,15 @@ def copy_sha256(folder: Path) -> str:
         folders[:] = sorted(name for name in folders if name not in NOT_THE_COPY)
         for name in sorted(files):
             path = Path(place, name)
-            if name in NOT_THE_COPY or path.is_symlink() or not path.is_file():
-                continue
+            try:
+                if name in NOT_THE_COPY or not stat.S_ISREG(path.lstat().st_mode):
+                    continue
+                with path.open("rb") as file:
+                    content = hashlib.file_digest(file, "sha256").digest()
+            except OSError:
+                content = b"unreadable"
             digest.update(path.relative_to(folder).as_posix().encode("utf-8", "surrogateescape") + b"\0")
-            with path.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
+            digest.update(content)
     return digest.hexdigest()
 
 

@@ -7,6 +7,8 @@ around it.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 import shutil
@@ -19,8 +21,11 @@ from typing import Any
 
 from nbformat import NotebookNode
 
+from autograder.launch.box import Box
+from autograder.launch.faults import NEARLY_FULL
+from autograder.leftovers import scratch
 from autograder.messages import text
-from autograder.notebook.apart import clean_environment, run_module
+from autograder.notebook.apart import boxed_environment, clean_environment, run_module
 from autograder.notebook.plain import decode
 from autograder.notebook.result import NOT_THE_COPY
 from autograder.verdict.personal import STUDENT
@@ -50,7 +55,7 @@ class StudentRun:
 def run_student(
     notebook: NotebookNode, roles: Mapping[str, str], names: Iterable[str], folder: Path | None,
     data: Iterable[Path] = (), limit_s: float = 120.0, skip: Iterable[str] = (),
-    files: Iterable[str] = ("labo.py",), student: str | None = None,
+    files: Iterable[str] = ("labo.py",), student: str | None = None, sandbox: bool = False,
 ) -> StudentRun:  # fmt: skip
     """Run the cells of a repaired `notebook`, in order.
 
@@ -58,10 +63,10 @@ def run_student(
     assignment's own files, `files` the names of those that a student hands in; the cells in `skip` are not
     run (the cell that writes a file, when the file that was handed in is what counts). `student`: whose
     numbers the questions are asked with, where they are not everybody's (it is the solution that reads them).
+    `sandbox`: in a box (see launch/box.py).
     """
     skip, files = set(skip), list(files)
-    with tempfile.TemporaryDirectory(prefix="autograder-", ignore_cleanup_errors=True) as box:
-        base = Path(box).resolve()
+    with scratch() as base:
         work, desk = base / "work", base / "desk"
         work.mkdir()
         desk.mkdir()
@@ -83,15 +88,30 @@ def run_student(
             "messages": _notes(),
         }
         (desk / "request.json").write_text(json.dumps(request), encoding="utf-8", errors="surrogatepass")
-        env = clean_environment(HOME=str(desk), IPYTHONDIR=str(desk / "ipython"), TMPDIR=str(desk))
+        clean = boxed_environment if sandbox else clean_environment
+        env = clean(HOME=str(desk), IPYTHONDIR=str(desk / "ipython"), TMPDIR=str(desk))
         env |= {STUDENT: student} if student is not None else {}
         arguments = [str(desk / "request.json"), str(desk / "result.json")]
+        back = (desk / "result.json", *(work / name for name in files))
+        box = Box((work, desk), (work, desk), back=back, wall_s=limit_s, gpus=True) if sandbox else None
         done = run_module(
-            "autograder.notebook.student_shell", arguments, work, env, limit_s, base / "log.txt"
+            "autograder.notebook.student_shell", arguments, work, env, limit_s, base / "log.txt", box
         )
         result = _read_result(desk / "result.json")
         found = read_files(work, files)
+        full_is_nobody_s_fault(base)
     return _student_run(result, done.timed_out, done.exit_code, found, done.duration_s, base, limit_s)
+
+
+def nearly_full(place: Path | None = None) -> bool:
+    """Whether the disk that copies are run on has no room left: what was written there may be cut."""
+    return shutil.disk_usage(place or tempfile.gettempdir()).free < NEARLY_FULL
+
+
+def full_is_nobody_s_fault(place: Path) -> None:
+    """OSError where the disk is full after a copy ran there: a file that could not be written is no zero."""
+    if nearly_full(place):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(place))
 
 
 def _notes() -> dict[str, str]:
@@ -129,13 +149,17 @@ def _table(value: object) -> dict[Any, Any]:
 
 
 def _read_result(path: Path) -> dict[str, Any]:
-    data = read_regular(path, MAX_RESULT)
-    if data is None:
-        return {}
-    try:
-        return _table(json.loads(data.decode("utf-8", errors="replace")))
-    except (ValueError, RecursionError):
-        return {}
+    """What student_shell.py wrote, line by line; a line that is cut or forged tells nothing."""
+    told: dict[str, Any] = {"cells": {}, "values": {}, "running": None}
+    for line in (read_regular(path, MAX_RESULT) or b"").split(b"\n"):
+        try:
+            learnt = _table(json.loads(line.decode("utf-8", errors="replace")))
+        except (ValueError, RecursionError):
+            continue
+        told["cells"] |= _table(learnt.get("cells"))
+        told["values"] = _table(learnt.get("values", told["values"]))
+        told["running"] = learnt.get("running", told["running"])
+    return told
 
 
 def _outputs(outputs: object, base: Path) -> Outputs:
@@ -199,16 +223,20 @@ def copy_files(folder: Path, work: Path) -> None:
     """Copy the regular files of a submission, writable (copies come read-only), without its notebooks and
     links.
     """
-    total = 0
+    found: list[tuple[int, Path]] = []
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in NOT_THE_COPY)
-        for name in sorted(files):
-            path = Path(place, name)
-            if name in NOT_THE_COPY or name.endswith(".ipynb") or not stat.S_ISREG(path.lstat().st_mode):
-                continue
-            total += path.lstat().st_size
-            if total > MAX_COPIED:
-                return
-            target = work / path.relative_to(folder)
+        for path in (Path(place, name) for name in files if name not in NOT_THE_COPY):
+            with contextlib.suppress(OSError):
+                status = path.lstat()
+                if stat.S_ISREG(status.st_mode) and path.suffix != ".ipynb":
+                    found.append((status.st_size, path))
+    total = 0
+    for size, path in sorted(found):  # the small ones first: a huge one must not keep a script out
+        total += size
+        if total > MAX_COPIED:
+            return
+        target = work / path.relative_to(folder)
+        with contextlib.suppress(PermissionError, FileNotFoundError):
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)

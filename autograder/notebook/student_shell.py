@@ -3,8 +3,9 @@ they left.
 
     python -P -m autograder.notebook.student_shell REQUEST RESULT      (in the copy's own folder)
 
-The result is written after each cell, so that what ran before a hang is not lost. Nothing here is trusted
-by the other side: it reads the result as data.
+The result is a line of JSON for each thing learnt, added at once, so that what ran before a hang is not lost:
+{"running": cell}, {"cells": {cell: outputs}}, {"values": {name: value}}. Nothing here is trusted by the other
+side: it reads the result as data.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from autograder.leftovers import end_with_parent
 from autograder.notebook.plain import NotPlain, encode
 
 _LAUNCHER = re.compile(
@@ -195,17 +197,26 @@ class Shell:
 
 
 def main() -> None:
+    end_with_parent()
     request_path, result_path = Path(sys.argv[1]), Path(sys.argv[2])
     request = json.loads(request_path.read_text(encoding="utf-8"))
     os.environ.setdefault("IPYTHONDIR", tempfile.mkdtemp())
     sys.path.insert(0, os.getcwd())
     shell = Shell(request)
-    result: dict[str, Any] = {"cells": {}, "running": None, "values": {}}
+    before: dict[str, Any] = {}
     for cell in request["cells"]:
-        write(result_path, result | {"running": cell["id"]})
-        result["cells"][cell["id"]] = shell.run(cell["source"])
-        result["values"] = {name: shell.value(name) for name in request["names"]}
-    write(result_path, result)
+        add(result_path, running=cell["id"])
+        outputs = shell.run(cell["source"])
+        values = {name: shell.value(name) for name in request["names"]}
+        add(result_path, cells={cell["id"]: outputs}, **({"values": values} if values != before else {}))
+        before = values
+    add(result_path, running=None)
+
+
+def add(path: Path, **learnt: Any) -> None:
+    """Add a line to the result; opened each time, since a cell can close every file that is open."""
+    with path.open("a", encoding="utf-8", errors="surrogatepass") as file:
+        file.write(json.dumps(learnt) + "\n")
 
 
 def write(path: Path, result: dict[str, Any]) -> None:

@@ -14,19 +14,36 @@ import importlib
 import io
 import json
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from autograder.leftovers import end_with_parent
 from autograder.notebook.plain import decode
 from autograder.notebook.student_shell import shorten, write
 
 OUTPUT_LIMIT = 64 * 1024
 
 
+class Ended(BaseException):
+    """We are asked to end (SIGTERM): leave every launch and folder in order, and run no other cell."""
+
+
+def _end(*_: object) -> None:
+    raise Ended
+
+
 def main() -> None:
+    signal.signal(signal.SIGTERM, _end)
+    end_with_parent(signal.SIGTERM)
+    with contextlib.suppress(Ended):
+        run_cells()
+
+
+def run_cells() -> None:
     request = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     results = Path(sys.argv[2])
     space: dict[str, Any] = {"__name__": "__main__"}
@@ -66,6 +83,8 @@ def run_cell(source: str, space: dict[str, Any]) -> dict[str, Any]:
         outcome = {"outcome": "failed", "message": str(error)}
     except NotGraded as error:
         outcome = {"outcome": "not_graded", "message": str(error)}
+    except Ended:
+        raise
     except BaseException as error:  # SystemExit too: a test cell has no reason to leave
         where = "".join(traceback.format_exception(error)[-3:])
         outcome = {
@@ -107,7 +126,7 @@ def _number(value: Any) -> float | None:
 def _report(last: Any) -> dict[str, Any] | None:
     if last is None:
         return None
-    keys = ("points", "max_points", "status", "message", "advice", "flags", "diagnosis")
+    keys = ("points", "max_points", "status", "message", "advice", "flags", "diagnosis", "suspicions")
     return {key: _plain(getattr(last, key, None)) for key in keys}
 
 

@@ -10,17 +10,18 @@ import json
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from autograder.launch.box import VARIABLE as BOXED
+from autograder.leftovers import scratch
 from autograder.messages import text
 from autograder.notebook.apart import clean_environment, run_module
 from autograder.notebook.cells import Cell, given_names, names, needed_names
 from autograder.notebook.plain import encode
-from autograder.notebook.student import MAX_RESULT, read_regular
+from autograder.notebook.student import MAX_RESULT, full_is_nobody_s_fault, read_regular
 from autograder.verdict.personal import STUDENT
 
 Status = Literal["passed", "partial", "failed", "skipped", "not_graded"]
@@ -44,6 +45,7 @@ class Outcome:
     cause: str | None = None
     flags: tuple[str, ...] = ()
     diagnosis: dict[str, Any] | None = None
+    suspicions: tuple[str, ...] = ()  # for the grader: see verdict/tampering.py
 
 
 @dataclass(frozen=True)
@@ -69,11 +71,12 @@ class Trusted:
     runs: Path | None = None
     limit_s: float = 600.0
     student: str | None = None
+    sandbox: bool = False  # what it launches goes into a box
 
     def environment(self) -> dict[str, str]:
         named = {
             "AUTOGRADER_COURSE": self.course_root, "AUTOGRADER_KEY_FILE": self.key_file,
-            "AUTOGRADER_RUNS": self.runs, STUDENT: self.student,
+            "AUTOGRADER_RUNS": self.runs, STUDENT: self.student, BOXED: "1" if self.sandbox else None,
         }  # fmt: skip
         return clean_environment(**{name: str(value) for name, value in named.items() if value is not None})
 
@@ -81,12 +84,14 @@ class Trusted:
 def run_tests(
     cells: Iterable[Cell], answers: Answers, files: Mapping[str, bytes], data: Iterable[Path],
     trusted: Trusted, with_solution: bool = True, declared: Iterable[str] = (),
+    unread: Mapping[str, str] | None = None,
 ) -> list[Outcome]:  # fmt: skip
     """The outcome of each test cell of `cells` (a source notebook's, hidden tests included), in order.
 
     `files` are what the student hands in, among the `declared` names; they take the place of a data file of
     the same name. `with_solution`: the answer cells among `cells` hold the solution, so that a name which
-    none of them defines is the author's mistake.
+    none of them defines is the author's mistake. `unread`: files that were handed in and cannot be used, with
+    why: a test that reads one cannot be judged.
     """
     every = list(cells)
     tests = [cell for cell in every if cell.role == "test"]
@@ -96,6 +101,8 @@ def run_tests(
     away = set() if answers.handed_in else set(declared) - set(files)
     for cell in tests:
         early = _without_running(cell, needs[cell.id], answers, defined_by_student)
+        if unread and (name := _file_read(cell, set(unread))):
+            early = Outcome(cell.id, "not_graded", 0.0, cell.points, unread[name])
         if early is None and (name := _file_read(cell, away)):
             early = Outcome(cell.id, "skipped", 0.0, cell.points, text("grading.file-skipped", name=name))
         if early is not None:
@@ -160,8 +167,7 @@ def _run(
     trusted: Trusted,
 ) -> tuple[dict[str, Any], bool, str]:
     made_by_tests = _defined(tests)
-    with tempfile.TemporaryDirectory(prefix="autograder-", ignore_cleanup_errors=True) as box:
-        base = Path(box).resolve()
+    with scratch() as base:
         work, desk = base / "work", base / "desk"
         work.mkdir()
         desk.mkdir()
@@ -183,6 +189,7 @@ def _run(
             "autograder.notebook.test_shell", arguments, work, env, trusted.limit_s, base / "log.txt"
         )
         written = read_regular(desk / "result.json", MAX_RESULT)
+        full_is_nobody_s_fault(base)
         told = (written or b"{}").decode("utf-8", errors="replace").replace(f"{work}{os.sep}", "")
         return json.loads(told), done.timed_out, done.log
 
@@ -261,4 +268,5 @@ def _one(cell: Cell, item: dict[str, Any], whole: bool) -> Outcome:
         stdout=str(item.get("stdout") or ""), report=report,
         cause=message if status == "not_graded" else None,
         flags=tuple(str(flag) for flag in said.get("flags") or ()), diagnosis=said.get("diagnosis"),
+        suspicions=tuple(str(line) for line in said.get("suspicions") or ()),
     )  # fmt: skip

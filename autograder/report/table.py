@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from autograder.messages import number, text
+from autograder.report.why import to_read
 
 if TYPE_CHECKING:
     from autograder.batch.grade import ClassReport, Row
@@ -19,11 +20,14 @@ FORMGRADER = "jupyter lab"
 
 
 def class_view(report: ClassReport) -> RenderableType:
-    """The class: the table, what was not graded and why."""
+    """The class: the table, what was not graded and why, what a person should read again."""
     parts: list[RenderableType] = [class_table(report)]
     if refused := not_graded_lines(report):
         parts.append(Text("\n" + text("grading.not-graded-title"), style="bold"))
         parts += [Text(f"  {line}") for line in refused]
+    if suspect := list(to_read(report)):
+        parts.append(Text("\n" + text("tampering.title"), style="bold"))
+        parts += [Text(f"  {line}") for line in suspect]
     if report.notes:
         parts.append(Text("\n" + text("groupe.notes-title"), style="bold"))
         parts += [Text(f"  {line}") for line in report.notes]

@@ -24,6 +24,14 @@ def why(report: ClassReport) -> Iterator[str]:
             yield f"{head} {first_cause(row.result)}"
 
 
+def to_read(report: ClassReport) -> Iterator[str]:
+    """One entry per copy that a person should read again, whatever its mark: who, and what was seen."""
+    for row in report.rows:
+        if row.result.suspicions and not row.of_partner:
+            told = " ; ".join(map(clean, row.result.suspicions))
+            yield text("tampering.note", student=row.student, assignment=row.assignment, told=told)
+
+
 def first_cause(result: CopyResult) -> str:
     """The launch's diagnosis with its place, else what the first failed test found."""
     if result.diagnosis:

@@ -117,5 +117,5 @@ class GpuMarks(Marks):
             if not line.ok and line.run is not None and gpu.unknown(line.run):
                 what = texts.one_line(gpu.unknown(line.run)[0].partition("\n")[0], MOST_SHOWN)
                 cause = messages.text("gpu.unknown", what=what)
-                self._give_up(cause, messages.text("gpu.unknown-advice"), None)
+                self._give_up(cause, messages.text("gpu.unknown-advice"), None, line.run)
         return super().total()

@@ -20,13 +20,14 @@ from typing import Any, NoReturn
 from autograder import messages
 from autograder.launch.run import Run
 from autograder.verdict import diagnosis as diagnoses
-from autograder.verdict import evidence, report, texts
+from autograder.verdict import evidence, report, tampering, texts
 from autograder.verdict.answers import close, truth, within
 from autograder.verdict.outcome import NotGraded, TestFailed
 from autograder.verdict.report import Line, TestReport
 
 __all__ = ["LAST", "Marks", "NotGraded", "TestFailed", "TestReport", "close", "marks", "within"]
 
+Causes = list[tuple[Run, diagnoses.Diagnosis | None]]
 LAST: TestReport | None = None
 """What the last `total()` of this process said, whatever way it ended."""
 
@@ -115,8 +116,7 @@ class Marks:
         run = self._of(run)
         ok = not texts.present(run, text, rank)
         finding = "" if ok else messages.text(
-            "check.unwanted-text", where=report.where(rank), text=texts.one_line(text),
-        )
+            "check.unwanted-text", where=report.where(rank), text=texts.one_line(text))
         self._add(ok, finding, advice, points, gate, run)
         return ok
 
@@ -175,9 +175,7 @@ class Marks:
         looked = self._of(run)
         self._inputs = (variable, tuple(course), op, run)
         missing = any(not line.ok for line in self._lines if line.text and line.run is looked)
-        ignored = (
-            missing and all(texts.present(looked, one) for one in course) and evidence.ran(looked, op)
-        )
+        ignored = missing and all(texts.present(looked, one) for one in course) and evidence.ran(looked, op)
         if ignored:
             self.flag("inputs-ignored")
         return ignored
@@ -220,16 +218,14 @@ class Marks:
         global LAST
         at_stake = sum(line.points for line in self._lines)
         if at_stake > self.max_points + 1e-9:
-            raise ValueError(
-                f"this cell's lines give {at_stake:g} points, but marks() was told {self.max_points:g}"
-            )
+            both = f"{at_stake:g} points, but marks() was told {self.max_points:g}"
+            raise ValueError(f"this cell's lines give {both}")
         # Fewer: the student's copy of the cell, without its hidden lines. What is left is judged on its own.
         pending = round(self.max_points - at_stake, 6)
         if pending:
             self.max_points = round(at_stake, 6)
-            self.remark(messages.text(
-                "check.pending", points=messages.number(pending), s=messages.plural(pending),
-            ))
+            shown, s = messages.number(pending), messages.plural(pending)
+            self.remark(messages.text("check.pending", points=shown, s=s))
         closed = any(line.gate and not line.ok for line in self._lines)
         earned = 0.0 if closed else round(sum(line.points for line in self._lines if line.ok), 6)
         earned = self.max_points if math.isclose(earned, self.max_points) else earned
@@ -237,10 +233,11 @@ class Marks:
         # A gate on another launch is shut: what this cell's own launch lacks would only distract from it.
         gates = [line for line in self._lines if line.gate and not line.ok and line.run is not self._run]
         told = [line for line in gates if line.run is not None] or self._lines
-        causes = self._causes(told, full)
+        causes, suspicions = self._causes(told, full), self._suspicions()
         result = report.build(
             told, earned, self.max_points, causes=causes, flags=tuple(self._flags),
             remarks=tuple(self._remarks), inputs=self._inputs if "inputs-ignored" in self._flags else None,
+            suspicions=suspicions,
         )
         LAST = result.summary
         if earned <= 0 and (self.max_points > 0 or not all(line.ok for line in self._lines)):
@@ -248,17 +245,12 @@ class Marks:
         report.say(result.text)
         return None if pending and full else float(earned)
 
-    def _causes(
-        self, lines: Sequence[Line], full: bool,
-    ) -> list[tuple[Run, diagnoses.Diagnosis | None]]:
+    def _causes(self, lines: Sequence[Line], full: bool) -> Causes:
         """The launches that something failed about, each with its diagnosis, which may flag the copy."""
-        runs: list[Run] = []
-        for line in lines:
-            looked = line.run if line.about_run and (full or not line.ok) else None
-            if looked is not None and all(looked is not run for run in runs):   # `in` would compare data
-                runs.append(looked)
-        causes: list[tuple[Run, diagnoses.Diagnosis | None]] = []
-        for run in runs:
+        looked = [line.run for line in lines if line.about_run and (full or not line.ok)]
+        runs = {id(run): run for run in looked if run is not None}   # a set would compare data
+        causes: Causes = []
+        for run in runs.values():
             found = self._diagnose(run)
             if found is not None and run is self._run and found.id in self._provoked:
                 found = None
@@ -289,23 +281,31 @@ class Marks:
         """As `_of`; a right launch whose record is missing altogether is not graded."""
         chosen = self._of(run)
         if chosen.exit_code == 0 and not evidence.recorded(chosen):
-            self._give_up(messages.text("check.no-record"), "", None)
+            self._give_up(messages.text("check.no-record"), "", None, chosen)
         return chosen
 
     def _usable(self, run: Run) -> None:
         """Raise NotGraded when nothing can be concluded from `run`."""
         found = diagnoses.infrastructure(run)
         if found is not None:
-            self._give_up(found.message, found.advice, found.as_dict())
+            self._give_up(found.message, found.advice, found.as_dict(), run)
 
-    def _give_up(self, cause: str, advice: str, diagnosis: dict[str, Any] | None) -> NoReturn:
+    def _suspicions(self, run: Run | None = None) -> list[str]:
+        """What a person should read again in the launches of this cell; flags the copy, costs nothing."""
+        found = tampering.notes([run, self._run, *(line.run for line in self._lines)], self._script)
+        if found:
+            self.flag(tampering.FLAG)
+        return found
+
+    def _give_up(
+        self, cause: str, advice: str, diagnosis: dict[str, Any] | None, run: Run | None = None,
+    ) -> NoReturn:
         global LAST
         message = messages.text("check.not-graded", cause=cause)
-        if advice:
-            message += "\n" + messages.text("check.advice", advice=advice)
+        message += "\n" + messages.text("check.advice", advice=advice) if advice else ""
         LAST = TestReport(
             points=0.0, max_points=self.max_points, status="not_graded", message=cause, advice=advice,
-            flags=list(self._flags), diagnosis=diagnosis,
+            suspicions=self._suspicions(run), flags=list(self._flags), diagnosis=diagnosis,
         )
         raise NotGraded(message)
 

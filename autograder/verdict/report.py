@@ -6,7 +6,7 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from autograder import messages
@@ -44,6 +44,7 @@ class TestReport:
     advice: str
     flags: list[str]
     diagnosis: dict[str, Any] | None
+    suspicions: list[str] = field(default_factory=list)   # for the grader, never shown to the student
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Report:
 def build(
     lines: Sequence[Line], earned: float, maximum: float, *,
     causes: Sequence[tuple[Run, Diagnosis | None]], flags: tuple[str, ...], remarks: tuple[str, ...],
-    inputs: tuple[str, tuple[str, ...], Any, Run | None] | None,
+    inputs: tuple[str, tuple[str, ...], Any, Run | None] | None, suspicions: Sequence[str] = (),
 ) -> Report:
     """The report of a cell that earned `earned` of `maximum` points."""
     failed = [line for line in lines if not line.ok]
@@ -91,7 +92,7 @@ def build(
     summary = TestReport(
         points=float(earned), max_points=float(maximum), status=status,
         message="\n".join(findings), advice="\n".join(dict.fromkeys(advices)), flags=list(flags),
-        diagnosis=shown[0].as_dict() if shown else None,
+        diagnosis=shown[0].as_dict() if shown else None, suspicions=list(suspicions),
     )
     return Report(text="\n".join(parts), summary=summary)
 

@@ -3,15 +3,25 @@
 The marks go to AUTOGRADER_RECORD/rank<k>.jsonl, so that a rank that is killed leaves its past. When a file
 named `dump` appears there, the rank also writes where it stands and PyTorch's Flight Recorder. The rules of
 sitecustomize.py, which loads this file, hold here too.
+
+Each mark has a number and a seal, made with a secret of the launch (AUTOGRADER_SEAL). That shows marks that
+were added, changed or taken away by whoever only finds the file. It does not stop a script that digs the
+secret out of its own process: for that one there is the look at its text (verdict/script_look.py).
 """
 
 # ruff: noqa: SIM105  contextlib is not loaded yet, and could be a student's
 from __future__ import annotations
 
+import _imp
 import _thread
+import itertools
 import os
 import sys
 import time
+
+from _autograder_ops import OPS, REDUCTIONS, argument, reduction  # type: ignore[import-not-found]
+
+del sys.modules["_autograder_ops"]   # a script sees no more of us than it must
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,40 +30,12 @@ if TYPE_CHECKING:
 # Bound now: a script may replace time.time or os.write for its own ends.
 _now, _sleep, _write, _getpid, _fstat, _exists = (
     time.time, time.sleep, os.write, os.getpid, os.fstat, os.path.exists)
-_frame, _ident = sys._getframe, _thread.get_ident
+_frame, _ident, _hash = sys._getframe, _thread.get_ident, _imp.source_hash
 
 SMALL = 64          # elements: beyond it, values are not kept
 MOST_MARKS = 2000   # collectives streamed per rank; a later one is written only if the rank stands in it
+MOST_EVENTS = 2000  # of each name
 POLL_S = 0.1
-
-# The collectives, with the name and position of the tensor that goes in, and of what comes out.
-OPS = {
-    "all_reduce": (("tensor", 0), ("tensor", 0)),
-    "broadcast": (("tensor", 0), ("tensor", 0)),
-    "reduce": (("tensor", 0), ("tensor", 0)),
-    "all_gather": (("tensor", 1), ("tensor_list", 0)),
-    "all_gather_into_tensor": (("input_tensor", 1), ("output_tensor", 0)),
-    "all_gather_single": (("input_tensor", 1), ("output_tensor", 0)),
-    "reduce_scatter": (("input_list", 1), ("output", 0)),
-    "reduce_scatter_tensor": (("input", 1), ("output", 0)),
-    "reduce_scatter_single": (("input", 1), ("output", 0)),
-    "gather": (("tensor", 0), ("gather_list", 1)),
-    "scatter": (("scatter_list", 1), ("tensor", 0)),
-    "all_to_all": (("input_tensor_list", 1), ("output_tensor_list", 0)),
-    "all_to_all_single": (("input", 1), ("output", 0)),
-    "send": (("tensor", 0), None),
-    "isend": (("tensor", 0), None),
-    "recv": (("tensor", 0), ("tensor", 0)),
-    "irecv": (("tensor", 0), None),
-    "barrier": (None, None),
-    "monitored_barrier": (None, None),
-    "all_gather_object": (None, None),
-    "gather_object": (None, None),
-    "broadcast_object_list": (None, None),
-    "scatter_object_list": (None, None),
-}
-REDUCTIONS = {"all_reduce": 1, "reduce": 2, "reduce_scatter": 2, "reduce_scatter_tensor": 2,
-              "reduce_scatter_single": 2}   # position of `op`
 
 
 def _json(value: Any) -> str:
@@ -76,8 +58,10 @@ def _json(value: Any) -> str:
 class Recorder:
     """One per rank; every public method swallows its own errors."""
 
-    def __init__(self, folder: str, rank: int, local_rank: int, epoch: float, delays: str) -> None:
-        self.folder, self.rank, self.epoch = folder, rank, epoch
+    def __init__(
+        self, folder: str, rank: int, local_rank: int, epoch: float, delays: str, seal: int = 0
+    ) -> None:
+        self.folder, self.rank, self.epoch, self.seal = folder, rank, epoch, seal
         self.owner = _getpid()
         self.path = os.path.join(folder, f"rank{rank}.jsonl")
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_EXCL | getattr(os, "O_BINARY", 0)
@@ -85,7 +69,12 @@ class Recorder:
         self.file = self._identity()
         self.main = _ident()
         self.count = self.gradients = 0
+        self.numbers = itertools.count()   # `next` of it is atomic: the thread writes marks too
+        self.events: dict = {}             # name -> how many
+        # What must still be itself at the end: modules, name, object.
+        self.placed: list = [(("time",), "sleep", _sleep), (("builtins",), "print", print)]
         self.busy: dict = {}        # thread -> the mark it is inside
+        self.trace: Any = None      # PyTorch's function that gives its Flight Recorder
         self.settle: Any = None     # what simulated GPUs do before the next collective
         self.ops = OPS
         self.delays = [item.split(":") for item in delays.split(";") if item]
@@ -103,9 +92,17 @@ class Recorder:
             # A forked child shares our descriptor, and a script may have closed it and opened its own.
             if _getpid() == self.owner and self._identity() == self.file:
                 mark = {"k": kind, "at": round((_now() if at is None else at) - self.epoch, 6), **fields}
-                _write(self.fd, (_json(mark) + "\n").encode("utf-8", "replace"))
+                _write(self.fd, self.sealed(_json(mark)))
         except Exception:
             pass
+
+    def sealed(self, mark: str) -> bytes:
+        """The line of a mark: its number, then the seal of all that stands before the seal."""
+        line = f'{mark[:-1]},"i":{next(self.numbers)}'.encode("utf-8", "replace")
+        return line + b',"s":"' + self.digest(line) + b'"}\n'
+
+    def digest(self, data: bytes) -> bytes:
+        return _hash(self.seal, b"%d:" % self.rank + data).hex().encode()
 
     # -- collectives ---------------------------------------------------------------------------------------
 
@@ -123,7 +120,7 @@ class Recorder:
             elif before is not None:
                 mark["dtype"] = type(before).__name__
             if op in REDUCTIONS:
-                mark["reduce"] = _reduction(argument(("op", REDUCTIONS[op]), args, kwargs))
+                mark["reduce"] = reduction(argument(("op", REDUCTIONS[op]), args, kwargs))
             mark["in"] = values(tensors)
             device = self.where(tensors[0]) if tensors else None
             if device is not None:
@@ -183,7 +180,9 @@ class Recorder:
     # -- the rest of a rank's life -------------------------------------------------------------------------
 
     def event(self, name: str, **detail: Any) -> None:
-        self.put("event", name=name, line=self.line(), detail=detail)
+        self.events[name] = self.events.get(name, 0) + 1
+        if self.events[name] <= MOST_EVENTS:
+            self.put("event", name=name, line=self.line(), detail=detail)
 
     def line(self) -> Any:
         """The line of the script that led here."""
@@ -214,14 +213,14 @@ class Recorder:
 
     def flight_recorder(self) -> None:
         try:
-            core = sys.modules.get("torch._C._distributed_c10d")
-            if core is None or _getpid() != self.owner:
+            if self.trace is None or _getpid() != self.owner:
                 return
-            data = core._dump_fr_trace_json()
+            data = self.trace()
             data = data.encode() if isinstance(data, str) else bytes(data)
             path = os.path.join(self.folder, f"flight{self.rank}.json")
             with open(path + ".part", "wb") as file:
                 file.write(data)
+            self.put("flight", sum=self.digest(data).decode())   # before it is there: a kill may come between
             os.replace(path + ".part", path)
         except Exception:
             pass
@@ -253,20 +252,24 @@ class Recorder:
         except Exception:
             pass
 
+    def replaced(self) -> None:
+        """Tell which of the functions that we put in place, or count on, a script put another one for."""
+        try:
+            for modules, name, kept in self.placed:
+                for module in modules:
+                    if getattr(sys.modules.get(module), name, kept) is not kept:
+                        self.event("replaced", what=module + "." + name)
+        except Exception:
+            pass
+
     def end(self) -> None:
+        self.replaced()
         self.flight_recorder()
         self.put("end")
         try:
             self.stop.release()
         except Exception:
             pass
-
-
-def argument(where: tuple | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if where is None:
-        return None
-    name, position = where
-    return kwargs[name] if name in kwargs else args[position] if len(args) > position else None
 
 
 def _tensors(value: Any) -> list:
@@ -295,10 +298,8 @@ def values(tensors: list) -> list | None:
 
 
 def _plain(tensors: list) -> list | None:
-    if any(tensor.device.type != "cpu" or tensor.is_complex() for tensor in tensors):
+    base = sys.modules["torch"]._C.TensorBase   # its own methods, not what a subclass or a patch made of them
+    if any(tensor.device.type != "cpu" or base.is_complex(tensor) for tensor in tensors):
         return None
-    return [float(number) for tensor in tensors for number in tensor.detach().reshape(-1).tolist()]
-
-
-def _reduction(op: Any) -> str:
-    return "sum" if op is None else str(getattr(op, "name", None) or str(op).rsplit(".", 1)[-1]).lower()
+    return [float(number) for tensor in tensors
+            for number in base.tolist(base.reshape(base.detach(tensor), (-1,)))]

@@ -37,11 +37,15 @@ MOST_GRADIENTS = 400   # per rank
 # -- hooks: each takes the module that has just been loaded -------------------------------------------------
 
 def _hook_collectives(recorder: Recorder, module: Any) -> None:
-    for op in OPS:
-        if hasattr(module, op):
-            setattr(module, op, _recorded(recorder, op, getattr(module, op)))
-    module.init_process_group = _recorded_init(recorder, module, module.init_process_group)
-    module.destroy_process_group = _recorded_destroy(recorder, module.destroy_process_group)
+    dressed = {op: _recorded(recorder, op, getattr(module, op)) for op in OPS if hasattr(module, op)}
+    dressed["init_process_group"] = _recorded_init(recorder, module, module.init_process_group)
+    dressed["destroy_process_group"] = _recorded_destroy(recorder, module.destroy_process_group)
+    for name, call in dressed.items():
+        setattr(module, name, call)
+        recorder.placed.append((("torch.distributed", module.__name__), name, call))
+    core = "torch._C._distributed_c10d"
+    recorder.trace = getattr(sys.modules.get(core), "_dump_fr_trace_json", None)
+    recorder.placed.append(((core,), "_dump_fr_trace_json", recorder.trace))
 
 
 def _recorded(recorder: Recorder, op: str, original: Any) -> Any:
@@ -119,6 +123,7 @@ def _hook_ddp(recorder: Recorder, module: Any) -> None:
 
     dress(__init__, original)
     kind.__init__ = __init__
+    recorder.placed.append((("torch.nn.parallel", module.__name__), "DistributedDataParallel", kind))
 
 
 def _gradient_hook(recorder: Recorder, name: str) -> Any:
@@ -242,18 +247,25 @@ def _start() -> None:
     folder, local_rank = os.environ.get("AUTOGRADER_RECORD"), os.environ.get("LOCAL_RANK", "0")
     plain = os.environ.get("AUTOGRADER_PLAIN") == "1"
     if not folder or ("RANK" not in os.environ and not plain):
+        if os.environ.get("AUTOGRADER_BOXED") == "1":
+            _close()
         return   # the launcher itself: its ranks inherit the variables
     epoch, delays = float(os.environ["AUTOGRADER_EPOCH"]), os.environ.get("AUTOGRADER_DELAYS", "")
-    gpus = int(os.environ.get("AUTOGRADER_GPUS") or 0)
+    gpus, seal = (int(os.environ.get("AUTOGRADER_" + name) or 0) for name in ("GPUS", "SEAL"))
     for name in ("AUTOGRADER_RECORD", "AUTOGRADER_PLAIN", "AUTOGRADER_EPOCH", "AUTOGRADER_DELAYS",
-                 "AUTOGRADER_GPUS"):
+                 "AUTOGRADER_GPUS", "AUTOGRADER_SEAL", "AUTOGRADER_BOXED"):
         os.environ.pop(name, None)   # the script and its children see none of this
     kept = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     kept = [entry for entry in kept if os.path.abspath(entry) != HERE]
     os.environ.pop("PYTHONPATH", None)
     if kept:
         os.environ["PYTHONPATH"] = os.pathsep.join(kept)
-    recorder = Recorder(folder, 0 if plain else int(os.environ["RANK"]), int(local_rank), epoch, delays)
+    rank = 0 if plain else int(os.environ["RANK"])
+    try:
+        recorder = Recorder(folder, rank, int(local_rank), epoch, delays, seal)
+    except FileExistsError:   # a second process says that it is this rank: that is to be seen
+        os.close(os.open(os.path.join(folder, f"again{rank}"), os.O_WRONLY | os.O_CREAT, 0o600))
+        return
     cuda = _simulate(recorder, gpus) if gpus else None
     previous = sys.excepthook
 
@@ -267,6 +279,16 @@ def _start() -> None:
     atexit.register(recorder.end)
     sys.meta_path.insert(0, Finder(recorder))
     _thread.start_new_thread(recorder.watch, ())
+
+
+def _close() -> None:
+    """The launcher's memory and environment are closed to the ranks, which have its uid in a box. Outside we
+    would not find it by its environment any more, when it is to be ended.
+    """
+    import ctypes  # the launcher runs with -P: no student's file is on its path
+
+    zero = ctypes.c_ulong(0)
+    ctypes.CDLL(None).prctl(4, zero, zero, zero, zero)   # PR_SET_DUMPABLE
 
 
 def _next_sitecustomize() -> None:

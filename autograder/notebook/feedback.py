@@ -1,0 +1,112 @@
+"""What a graded copy shows: bounded and, on its way back to the student, without what is not theirs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
+from nbgrader import utils
+from nbgrader.preprocessors import NbGraderPreprocessor
+
+from autograder.messages import text
+from autograder.notebook.cells import cut, unique_id
+from autograder.notebook.student_shell import shorten
+
+Converted = tuple[NotebookNode, dict[str, Any]]
+
+# Of the graded copy's own text; what was handed in stays whole in submitted/. Rendering markdown takes a time
+# that grows with the square of some texts: 20 000 characters take a second at most.
+MOST_OF_CELL, MOST_OF_ALL, MOST_CELLS, MOST_ATTACHED = 20_000, 400_000, 1_000, 4_000_000
+
+# Feedback does not wrap what a cell printed: a test's report is cut into lines that fit its column.
+_PAGE = textwrap.TextWrapper(100, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+
+
+def coursedir_of(plugin: Any) -> Any:
+    """nbgrader's CourseDirectory, from the converter that this preprocessor's exporter belongs to."""
+    owner = plugin.parent
+    while owner is not None and getattr(owner, "coursedir", None) is None:
+        owner = owner.parent
+    if owner is None:
+        raise RuntimeError(f"{type(plugin).__name__} runs inside nbgrader's converters only")
+    return owner.coursedir
+
+
+def shorten_cells(nb: NotebookNode) -> None:
+    """Bound the text that a student wrote, cell by cell and in all: no page may take minutes to be made."""
+    left, attached, own, cells = MOST_OF_ALL, MOST_ATTACHED, 0, []
+    for cell in nb.cells:
+        role = cell.metadata.get("nbgrader", {})
+        own += not role.get("grade_id")
+        if own > MOST_CELLS and not role.get("grade_id"):
+            continue
+        if not role.get("locked"):
+            most = MOST_OF_CELL if role.get("grade_id") else min(MOST_OF_CELL, left)
+            cell.source = shorten(cell.source, most)
+            left = max(200, left - len(cell.source))
+        attached -= len(json.dumps(cell.get("attachments", {})))
+        if attached < 0:
+            cell.pop("attachments", None)
+        cells.append(cell)
+    if len(cells) < len(nb.cells):
+        told = text("grading.cells-left-out", n=len(nb.cells) - len(cells))
+        ident = unique_id("left-out", {str(cell.get("id")) for cell in cells}, "left-out")
+        cells.append(new_markdown_cell(told, id=ident))
+    nb.cells = cells
+
+
+class StripTests(NbGraderPreprocessor):
+    """Keep hidden tests, tracebacks through tests and the grader's paths out of the feedback."""
+
+    def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> Converted:
+        self._paths = _private_paths(Path(coursedir_of(self).root))
+        seen: set[str] = set()
+        for number, cell in enumerate(nb.cells):
+            cell["id"] = unique_id(cell.get("id"), seen, f"cell-{number}")
+            seen.add(cell["id"])
+        return super().preprocess(nb, resources)
+
+    def preprocess_cell(self, cell: NotebookNode, resources: dict[str, Any], cell_index: int) -> Converted:
+        cell.source = cut(cut(cell.source, "HIDDEN TESTS"), "MARK SCHEME")
+        if cell.cell_type != "code":
+            return cell, resources
+        test = utils.is_grade(cell) and not utils.is_solution(cell)
+        for output in cell.outputs:
+            if output.output_type == "error":
+                if test and output.ename not in ("TestFailed", "NotGraded"):
+                    output.evalue = text("grading.test-failed")
+                    output.traceback = [output.evalue]
+                output.traceback = [self._clean(line) for line in output.traceback]
+                if test:
+                    output.traceback = [_wrapped(line) for line in output.traceback]
+                output.evalue = self._clean(output.evalue)
+            elif output.output_type == "stream":
+                output.text = _wrapped(self._clean(output.text)) if test else self._clean(output.text)
+            else:
+                output.data = {
+                    kind: self._clean(v) if isinstance(v, str) else v for kind, v in output.data.items()
+                }
+        return cell, resources
+
+    def _clean(self, content: str) -> str:
+        for path in self._paths:
+            content = content.replace(path, "…")
+        return content
+
+
+def _wrapped(report: str) -> str:
+    return "\n".join(_PAGE.fill(line) for line in report.split("\n"))
+
+
+def _private_paths(root: Path) -> list[str]:
+    """The longest first, so that no tail of one is left."""
+    package = Path(__file__).resolve().parent.parent
+    paths = {str(root), str(root.resolve()), sys.prefix, sys.base_prefix, str(package), str(package.parent)}
+    paths.add(os.path.expanduser("~"))
+    return sorted((path for path in paths if len(path) > 4), key=len, reverse=True)
