@@ -9,6 +9,9 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+from jinja2 import BytecodeCache, Environment
+from jinja2.bccache import Bucket
+from nbconvert.exporters import HTMLExporter
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 from nbgrader import utils
@@ -26,6 +29,30 @@ MOST_OF_CELL, MOST_OF_ALL, MOST_CELLS, MOST_ATTACHED = 20_000, 400_000, 1_000, 4
 
 # Feedback does not wrap what a cell printed: a test's report is cut into lines that fit its column.
 _PAGE = textwrap.TextWrapper(100, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+
+
+class CompiledOnce(BytecodeCache):
+    """The page's templates, compiled once for a whole class: nbconvert alone compiles them for every copy."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, bytes] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        if bucket.key in self.kept:
+            bucket.bytecode_from_string(self.kept[bucket.key])   # which looks whether the template is the same
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        self.kept[bucket.key] = bucket.bytecode_to_string()
+
+
+COMPILED = CompiledOnce()
+
+
+class FeedbackPage(HTMLExporter):
+    def _create_environment(self) -> Environment:
+        environment = super()._create_environment()
+        environment.bytecode_cache = COMPILED
+        return environment
 
 
 def coursedir_of(plugin: Any) -> Any:

@@ -71,6 +71,7 @@ def configure(config: Config, course: Course) -> None:
     ]
     c.OverwriteCells.add_missing_cells = True
     c.AssignLatePenalties.plugin_class = f"{PLUGINS}.LatePolicy"
+    c.GenerateFeedback.exporter_class = "autograder.notebook.feedback.FeedbackPage"
     c.GenerateFeedback.preprocessors = [
         "autograder.notebook.comments.PersonsComments",
         f"{PLUGINS}.StripTests",
