@@ -51,7 +51,7 @@ demo: $(READY)
 	@echo '  cd $(DEMO) && ../$(BIN)/jupyter lab         formgrader: the written answers, graded by hand'
 
 test: lint
-	$(BIN)/python -m pytest -n auto --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -27,6 +27,20 @@ def _course_environment(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
     yield
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One more than the cores: many tests wait, for a time limit or for a rank that sleeps."""
+    return (os.cpu_count() or 1) + 1
+
+
+LONGEST = ("sample_class", "hostile", "nothing_lost", "exercises", "hostile_ranks", "any_state", "groups")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The files that take minutes first, so that no worker is left alone with one of them at the end."""
+    places = {f"test_{name}": place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(places)))   # stable: else as they were
+
+
 @pytest.fixture
 def root() -> Path:
     return ROOT

@@ -39,7 +39,7 @@ class CompiledOnce(BytecodeCache):
 
     def load_bytecode(self, bucket: Bucket) -> None:
         if bucket.key in self.kept:
-            bucket.bytecode_from_string(self.kept[bucket.key])   # which looks whether the template is the same
+            bucket.bytecode_from_string(self.kept[bucket.key])   # which looks whether the template changed
 
     def dump_bytecode(self, bucket: Bucket) -> None:
         self.kept[bucket.key] = bucket.bytecode_to_string()
