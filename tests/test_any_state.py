@@ -129,6 +129,25 @@ def retyped_reflagged_and_in_reverse(folder: Path) -> None:
 
 
 @state(6)
+def attachments_that_are_no_pictures(folder: Path) -> None:
+    def change(book: Any) -> None:
+        odd: list[Any] = [3, [1], {"x.png": 3}, {"x.png": {"image/png": [1]}}, {"x.png": {"a": "x"}, "y": 0}]
+        for number, attached in enumerate(odd):
+            one = new_markdown_cell("![a](attachment:x.png)", id=f"q{number}")
+            book.cells.append(one | {"attachments": attached})
+
+    write(folder, changed(change))
+
+
+@state(None)
+def cells_by_the_thousand(folder: Path) -> None:
+    def change(book: Any) -> None:
+        book.cells += [new_markdown_cell("", id="z")] * 30_000
+
+    write(folder, changed(change))
+
+
+@state(6)
 def raw_cells_in_utf_16(folder: Path) -> None:
     notebook = json.loads(TEXT)
     for one in notebook["cells"]:
@@ -156,9 +175,9 @@ def deep_metadata(folder: Path) -> None:
 
 
 @state(6)
-def ten_thousand_cells(folder: Path) -> None:
+def ten_thousand_cells_of_one_name(folder: Path) -> None:
     def change(book: Any) -> None:
-        book.cells += [new_code_cell(f"x = {n}", id=f"n{n}") for n in range(10_000)]
+        book.cells += [new_code_cell(f"x = {n}", id="z") for n in range(10_000)]
 
     write(folder, changed(change))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import signal
 import socket
 import struct
@@ -266,6 +267,178 @@ def test_what_a_box_may_have_as_a_whole(work: Path, script: str, monkeypatch: py
 def test_an_endless_printer_is_stopped(work: Path) -> None:
     run = plain(work, 'while True: print("x" * 100)\n', output_limit_bytes=20_000, time_limit_s=50)
     assert run.output_limited and not run.timed_out and len(run.stdout) < 21_000 and run.ranks[0].truncated
+
+
+BURN = """\
+    import os, signal
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)   # what its children computed is counted nowhere
+    for _ in range(3):
+        if os.fork() == 0:
+            os.setsid()
+            while True: pass
+    while True: pass
+    """
+
+
+@needs_box
+def test_what_a_box_may_compute_as_a_whole(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(box, "_cpu_of_all", lambda *_: 1.0)
+    assert ended_by(work, BURN) == ("cpu", [-signal.SIGKILL])
+    run = plain(work, BURN, time_limit_s=300)
+    assert run.exit_code == -9 and not run.timed_out and [log.exit_code for log in run.ranks] == [-9]
+
+
+@needs_box
+@pytest.mark.parametrize("end", ["os._exit(0)", "os.kill(os.getpid(), 9)"])
+def test_what_its_ended_processes_computed_counts_too(
+    work: Path, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many that live shortly: each alone is far below the limit."""
+    monkeypatch.setattr(box, "_cpu_of_all", lambda *_: 2.0)
+    assert ended_by(work, f"""\
+        import os, time
+        while True:
+            if os.fork() == 0:
+                while time.process_time() < 0.3: pass
+                {end}
+            os.wait()
+        """) == ("cpu", [-signal.SIGKILL])
+
+
+@needs_box
+def test_what_one_process_may_compute(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(box, "_cpu_of_one", lambda *_: 1)
+    assert ended_by(work, "while True: pass\n") == (None, [-signal.SIGKILL])   # by the kernel
+    assert ended_by(work, "import resource; print(resource.getrlimit(resource.RLIMIT_CPU))\n") == (None, [0])
+
+
+def ended_by(folder: Path, source: str) -> tuple[str | None, list[int | None]]:
+    """The limit that a script in a box exceeded, and its exit code."""
+    (folder / "labo.py").write_text(textwrap.dedent(source), encoding="utf-8")
+    with tempfile.TemporaryDirectory() as name:
+        temp = Path(name)
+        job = processes.Job(
+            [[sys.executable, "labo.py"]], folder, view.environment(), [(temp / "out", temp / "err")], temp,
+            box=box.Box(rooms=(folder,), copies=(folder,)))
+        running = processes.start(job)
+        assert isinstance(running, processes.Boxed) and running.wait(300)
+        ended = running.ended()
+    return ended.limit, ended.exit_codes
+
+
+def test_what_a_launch_may_compute_follows_what_it_starts() -> None:
+    def seconds(*options: str, agents: int = 1, **env: str) -> float:
+        return box._cpu_of_all(10.0, [(["python", *options], False)] * agents, env) - box.CPU_SLACK_S
+
+    cores = os.cpu_count() or 1
+    assert seconds() == 10.0 * cores and seconds(OMP_NUM_THREADS="1") == 10.0
+    assert seconds("--nproc-per-node", "2", OMP_NUM_THREADS="1") == 30.0
+    assert seconds("--nproc-per-node", "1", agents=2, OMP_NUM_THREADS="1") == 40.0
+
+
+@needs_box
+def test_the_graders_own_work_comes_first(work: Path) -> None:
+    """Its processes give way; where far more want a core than any launch has use for, to every other one."""
+    assert plain(work, "import os; print(os.nice(0))\n").stdout == f"{min(19, os.nice(0) + 10)}\n"
+    crowd = 4 * (os.cpu_count() or 1) + 40
+    run = plain(work, f"""\
+        import os
+        for _ in range({crowd}):
+            if os.fork() == 0:
+                while True: pass
+        while os.sched_getscheduler(0) != os.SCHED_IDLE: pass
+        print("idle")
+        """, time_limit_s=300)
+    assert run.stdout == "idle\n" and run.left_over == crowd
+
+
+@needs_box
+def test_a_crowd_takes_turns_and_nobody_may_call_it_together(work: Path) -> None:
+    """Each of many has its time, one after the other; who has the others go on ends the box."""
+    many = 40
+    run = plain(work, f"""\
+        import os, time
+        for _ in range({many}):
+            if os.fork() == 0:
+                while time.process_time() < 0.05: pass
+                os._exit(0)
+        print(sum(os.wait()[1] == 0 for _ in range({many})))
+        """, time_limit_s=300)
+    assert (run.stdout, run.exit_code, run.left_over) == (f"{many}\n", 0, 0)
+    assert ended_by(work, f"""\
+        import os, signal
+        for _ in range({many}):
+            if os.fork() == 0:
+                while True: pass
+        while True: os.kill(-1, signal.SIGCONT)
+        """) == ("processes", [-signal.SIGKILL])
+
+
+ORDINARY = 1_899_999_999   # an id that nobody has, and no box either
+AS_ORDINARY = """\
+import os, sys
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setresgid(*[int(sys.argv[2])] * 3)
+    os.setresuid(*[int(sys.argv[2])] * 3)
+from pathlib import Path
+from autograder.launch import Request, box, run_request
+why = box.why_not()
+if why is not None:
+    sys.exit("no box: " + why)
+run = run_request(Request(launcher=False, time_limit_s=120), Path(sys.argv[1]))
+sys.stdout.write(run.stdout or repr(run))
+"""
+
+
+@launched
+@needs_box
+def test_an_ordinary_user_makes_a_box() -> None:
+    """Where we are root, a child of ours becomes one first."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:   # pytest's own folder is closed to others
+        base = Path(name)
+        folder = base / "copie"
+        folder.mkdir()
+        (folder / "labo.py").write_text(
+            "import os\nprint(os.getuid(), len([p for p in os.listdir('/proc') if p.isdigit()]))\n")
+        (base / "tmp").mkdir()
+        ordinary = os.geteuid() if os.geteuid() != 0 else ORDINARY
+        for path in (base, folder, base / "tmp"):
+            path.chmod(0o755)
+            os.chown(path, ordinary, -1)
+        python, paths = readable_by(ordinary, base / "site-packages")
+        env = {"PATH": os.defpath, "TMPDIR": str(base / "tmp"), "HOME": str(base), box.VARIABLE: "1",
+               "PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
+        done = subprocess.run(
+            [python, "-c", AS_ORDINARY, str(folder), str(ordinary)], env=env, cwd=base,
+            capture_output=True, text=True, timeout=300)
+    if done.stderr.startswith("no box: "):
+        pytest.skip(f"an ordinary user here: {done.stderr.strip()}")
+    assert (done.returncode, done.stdout) == (0, f"{box.FIRST_USER} 2\n"), done.stderr
+
+
+def readable_by(user: int, packages: Path) -> tuple[str, list[str]]:
+    """A Python that this user can start and that finds what a launch needs, and what to put on its path:
+    nothing for our own; for the system's, of the same version, `packages`, a copy of that.
+    """
+    for module in (box.__file__, psutil.__file__):
+        top = next(one for one in Path(module).parents if one.name in ("autograder", "psutil"))
+        shutil.copytree(top, packages / top.name, ignore=shutil.ignore_patterns("__pycache__", "tests"))
+    for path in (packages, *packages.rglob("*")):
+        path.chmod(path.stat().st_mode | (0o555 if path.is_dir() else 0o444))
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    code = (f"import os\nif os.geteuid() == 0: os.setgroups([]); os.setresgid({user}, {user}, {user}); "
+            f"os.setresuid({user}, {user}, {user})\n"
+            "import subprocess, sys; import autograder.launch.engine; "
+            "subprocess.run([sys.executable, '-c', ''], check=True)")
+    for python, paths in ((sys.executable, []), (f"/usr/bin/{version}", [str(packages)])):
+        if not os.access(python, os.X_OK):
+            continue
+        env = {"PATH": os.defpath, "PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
+        tried = subprocess.run([python, "-c", code], env=env, cwd="/", capture_output=True, timeout=120)
+        if tried.returncode == 0:
+            return python, paths
+    pytest.skip(f"no Python that another user can read: {sys.executable} lies in a closed folder")
 
 
 # -- how it ends ---------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from autograder import course as courses
 from autograder.batch.grade import ClassReport, Row, grade_class
+from autograder.batch.record import refusal
 from autograder.report.table import class_view, left_by_hand, not_graded_lines
 
 
@@ -198,6 +199,20 @@ def test_a_test_that_was_mended_reaches_the_gradebook(tmp_path: Path) -> None:
     assert (before.recorded.score, after.recorded.score) == (4, 6)
     autograded = (tmp_path / "autograded" / "alice" / "mini" / "mini.ipynb").read_text()
     assert "close(moyenne, 4.0)" in autograded
+
+
+@pytest.mark.parametrize(("told", "line"), [
+    ("Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n    f()\nError: 1", "Error: 1"),
+    (
+        "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n    g()\n    ^^^\n"
+        "css.SelectorError: Invalid character\n  line 1:\nimg\n^\n",
+        "css.SelectorError: Invalid character",
+    ),
+    ("no traceback,\nbut two lines", "but two lines"),
+    ("", "?"),
+])
+def test_a_refusal_is_told_by_its_error(told: str, line: str) -> None:
+    assert refusal(told) == line
 
 
 def test_an_unknown_assignment_is_refused(tmp_path: Path) -> None:

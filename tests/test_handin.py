@@ -26,6 +26,7 @@ from autograder.batch.handin import (
 from autograder.notebook.stubs import CODE_STUB, TEXT_STUB
 
 NOON = dt.datetime(2031, 2, 3, 12, 0, tzinfo=dt.UTC)
+LATER = NOON + dt.timedelta(days=7)
 DECLARED = {"ex1-rang": ["labo.py"], "ex2-moyenne": ["labo.py"]}
 SCRIPT = "print(1)\n"
 
@@ -206,7 +207,7 @@ def test_nearest() -> None:
 
 def test_a_packed_zip_comes_back_as_it_was(tmp_path: Path) -> None:
     packed = pack("ex1-rang", ["labo.py"], "élise.martin", copy_of(tmp_path / "desk"), now=NOON)
-    result = collect(packed.path, tmp_path / "course", DECLARED)
+    result = collect(packed.path, tmp_path / "course", DECLARED, now=LATER)
     assert outcomes(result) == [("élise.martin", "ex1-rang", "new")]
     assert result.refused == ()
     there = tmp_path / "course" / "submitted" / "élise.martin" / "ex1-rang"
@@ -250,8 +251,9 @@ def test_collecting_twice_changes_nothing(tmp_path: Path) -> None:
     inbox = tmp_path / "inbox"
     inbox.mkdir()
     pack("ex1-rang", ["labo.py"], "dupont", copy_of(tmp_path / "desk"), out=inbox, now=NOON)
-    collect(inbox, tmp_path, DECLARED)
-    assert outcomes(collect(inbox, tmp_path, DECLARED)) == [("dupont", "ex1-rang", "unchanged")]
+    collect(inbox, tmp_path, DECLARED, now=LATER)
+    again = collect(inbox, tmp_path, DECLARED, now=LATER)
+    assert outcomes(again) == [("dupont", "ex1-rang", "unchanged")]
     assert not (tmp_path / ".autograder").exists()
 
 
@@ -259,14 +261,14 @@ def test_an_earlier_copy_that_differs_is_kept_aside_and_said(tmp_path: Path) -> 
     for hour, script in ((0, "print('first')\n"), (1, "print('second')\n")):
         desk = copy_of(tmp_path / f"desk{hour}", script)
         packed = pack("ex1-rang", ["labo.py"], "dupont", desk, now=NOON + dt.timedelta(hours=hour))
-        result = collect(packed.path, tmp_path, DECLARED)
+        result = collect(packed.path, tmp_path, DECLARED, now=LATER)
     (copy,) = result.placed
     assert copy.outcome == "replaced"
     assert ".autograder/earlier/dupont/ex1-rang/1" in copy.remarks[0]
     assert "second" in (tmp_path / "submitted" / "dupont" / "ex1-rang" / "labo.py").read_text()
     assert "first" in (tmp_path / ".autograder/earlier/dupont/ex1-rang/1/labo.py").read_text()
     # The first one again: it is older than what is in place.
-    older = collect(tmp_path / "desk0" / "ex1-rang-dupont.zip", tmp_path, DECLARED)
+    older = collect(tmp_path / "desk0" / "ex1-rang-dupont.zip", tmp_path, DECLARED, now=LATER)
     assert older.placed[0].outcome == "kept aside"
     assert "second" in (tmp_path / "submitted" / "dupont" / "ex1-rang" / "labo.py").read_text()
 

@@ -78,6 +78,12 @@ def temporary_left(place: Path) -> list[str]:
     return sorted(path.name for path in place.iterdir() if not path.name.endswith(".lock"))
 
 
+def mounts() -> set[str]:
+    """What is mounted in this process's view (Linux), by place."""
+    told = Path("/proc/self/mountinfo")
+    return {line.split()[4] for line in told.read_text().splitlines()} if told.exists() else set()
+
+
 def drafts(root: Path) -> list[Path]:
     return [path for path in root.rglob(".*.part*") if path.is_file()]
 
@@ -94,6 +100,7 @@ def test_killed_at_any_moment_then_graded_as_if_nothing_had_been(tmp_path: Path)
     calm, root = tmp_path / "calme", tmp_path / "course"
     make_class(calm)
     make_class(root)
+    mounted = mounts()
     plan = Plan(tmp_path, GRADE="" if box.why_not() is None else "--no-sandbox")
     plan.add("grade", calm)
     for number, share in enumerate([*stratified(draw, 6), *stratified(draw, 6)]):
@@ -121,6 +128,7 @@ def test_killed_at_any_moment_then_graded_as_if_nothing_had_been(tmp_path: Path)
     assert calmly == disturbedly
     assert disturbed.marks(root) == disturbed.marks(calm)
     assert disturbed.marks(root)["bob"][2].count("Bien vu.") == 1
+    assert mounts() <= mounted
     assert (temporary_left(plan.temp), drafts(root)) == ([], [])
     for student in ("alice", "bob"):
         assert (root / "feedback" / student / "mini" / "mini.html").is_file()

@@ -20,7 +20,7 @@ from autograder import marks, messages
 from autograder.batch.grade import ClassReport, Row
 from autograder.batch.record import Recorded
 from autograder.commands.student import check_json
-from autograder.launch import command, evidence, untrusted
+from autograder.launch import command, evidence, run_request, untrusted
 from autograder.launch.run import Event, Request, Run
 from autograder.notebook.examine import examine
 from autograder.notebook.result import CopyResult
@@ -81,6 +81,12 @@ def test_no_saved_record_is_suspicious() -> None:
     "modele.poids = 3; dist_.all_reduce = 2",
     "open('/proc/cpuinfo').read()",
     "torch.save(model, 'dernier.pth')",
+    "temps, dtype = time.perf_counter, torch.float32; debut = temps(); x = torch.zeros(2, dtype=dtype)",
+    "env = os.environ; rang = env['RANK']; rapide = 'torch' in sys.modules and hasattr(torch, 'compile')",
+    "reduire = dist.all_reduce; reduire(x); op = dist.ReduceOp.SUM",
+    "print(torch, torch.__version__, sys.version_info, dir(dist))",
+    "class M(torch.nn.Module):\n    def __getattr__(self, nom): return getattr(self.interne, nom)",
+    "getattr(self, nom); getattr(args, nom); getattr(torch, dtype); getattr(torch.optim, args.optim)",
 ])
 def test_what_is_odd_and_honest_is_left_alone(line: str) -> None:
     imports = ("import atexit, datetime, functools, gc, os, platform, socket, sys, time\n"
@@ -110,6 +116,40 @@ def test_what_is_odd_and_honest_is_left_alone(line: str) -> None:
     ("introspection", "import sys\nsys.settrace(espion)"),
     ("introspection", "import torch.distributed as dist\ndist.all_reduce.__wrapped__"),
     ("introspection", "from inspect import currentframe as f\nf().f_back"),
+    ("outside", "import sys\ns = sys\nnext(iter(s.meta_path))"),
+    ("outside", "import sys\ns, t = sys, 1\nu = s\nu.meta_path"),
+    ("outside", "import subprocess as p\np.sys.meta_path"),
+    ("outside", "import sys\n[un for un in sys.modules['sys'].meta_path]"),
+    ("outside", "(s := __builtins__['__import__']('sys')).meta_path"),
+    ("introspection", "import sys\nfouille(sys)"),
+    ("introspection", "import torch.distributed as dist\ntous = [dist]"),
+    ("introspection", "import sys\ndef f(s=sys): pass"),
+    ("introspection", "import os\nfor m in (os,): m._exit(0)"),
+    ("introspection", "import sys\nsys.modules[nom]"),
+    ("introspection", "import sys\nfor m in sys.modules.values(): print(m)"),
+    ("introspection", "import torch.distributed as dist\nvars(dist)[nom]"),
+    ("introspection", "import os\nos.__dict__[nom](0)"),
+    ("introspection", "import torch.distributed as d\ngetattr(d.all_reduce, '__closure__')"),
+    ("introspection", "import torch.distributed as d\nd.all_reduce.__globals__['sys']"),
+    ("introspection", "match f:\n    case object(__closure__=c): print(c)"),
+    ("introspection", "class P:\n    __match_args__ = noms"),
+    ("introspection", "x = b'c__builtin__\\ngetattr\\n(__closure__'"),
+    ("introspection", "from sys import *"),
+    ("introspection", "import gc as ramasse\nr = ramasse\nr.get_objects()"),
+    ("introspection", "erreur.__traceback__.tb_frame"),
+    ("introspection", "import sys\nf = sys.excepthook"),
+    ("dynamic-code", "import functools\nfunctools.reduce(getattr, noms, objet)"),
+    ("dynamic-code", "lire = getattr\nlire(objet, nom)"),
+    ("dynamic-code", "import torch.distributed as dist\nf = dist.all_reduce\ngetattr(f, nom)"),
+    ("dynamic-code", "import operator\nlist(map(operator.attrgetter, noms))"),
+    ("dynamic-code", "import importlib as i\ni.import_module('sys')"),
+    ("dynamic-code", "import functools\nfunctools.update_wrapper(a, b, assigned=noms)"),
+    ("exit-hook", "class C:\n    def __del__(self): forge()"),
+    ("process", "import os\no = os\no._exit(0)"),
+    ("process", "import shutil\nshutil.os._exit(0)"),
+    ("patched", "import torch.distributed as dist\nd = dist\nd.all_reduce = faux"),
+    ("outside", "import os\nopen(os.path.join('/', 'proc', 'self', 'environ'))"),
+    ("outside", "import os\nos.chdir('/')\nopen('proc/self/environ')"),
     ("native", "import ctypes\nctypes.CDLL(None).ptrace(16, 1, 0, 0)"),
     ("dynamic-code", "exec(code)"),
     ("dynamic-code", "import base64\nbase64.b64decode('eA==')"),
@@ -465,6 +505,78 @@ def test_huge_sizes_are_bounded() -> None:
     entry = {"profiling_name": "x", "time_created_ns": 1, "input_sizes": [[2**50] * 60] * 100}
     (found,) = evidence.flight_recorder(json.dumps({"entries": [entry]}), 0, EPOCH)
     assert found.numel <= 2**53
+
+
+# -- in the rank's own process -----------------------------------------------------------------------
+
+FIND = """\
+import gc, json, os, re, sys, threading
+import torch
+import torch.distributed as dist
+"""
+# What may be looked at without a name that betrays: nothing of it leads to the recorder.
+LOOKS = FIND + """\
+KINDS = ("Recorder", "Cuda", "Witness", "Finder")
+def ours(one):
+    about = type(one).__module__ + type(one).__name__ + repr(getattr(one, "__dict__", ""))
+    return "Recorder" in about or re.search("(?<!_)_autograder_", about)
+places = {
+    "meta_path": sys.meta_path, "modules": [vars(one) for one in list(sys.modules.values())],
+    "gc": [one for one in gc.get_objects() if type(one).__name__ in KINDS],
+    "threads": threading.enumerate(), "names": [n for n in sys.modules if n.startswith("_autograder_")],
+    "event": [getattr(torch.cuda.Event, "cuda", 0), *vars(torch.cuda.Event).values()],
+}
+seen = {name: [repr(one)[:90] for one in place if ours(one)] for name, place in places.items()}
+seen["modules"] = [n for v in places["modules"] for n, one in v.items() if type(one).__name__ == "Recorder"]
+seen["names"] = [n for n in places["names"] if len(vars(sys.modules[n])) > 5]
+print(json.dumps({name: found for name, found in seen.items() if found}))
+"""
+
+
+def launch_of(folder: Path, source: str, **settings: Any) -> Run:
+    (folder / "labo.py").write_text(source, encoding="utf-8")
+    return run_request(Request(launcher=False, time_limit_s=120, **settings), folder)
+
+
+@pytest.mark.launch
+@pytest.mark.parametrize("gpus", [None, 2])
+def test_no_ordinary_look_finds_the_recorder(tmp_path: Path, gpus: int | None) -> None:
+    run = launch_of(tmp_path, LOOKS, gpus=gpus)
+    assert (run.stdout, run.exit_code) == ("{}\n", 0), run.stderr
+    assert record_look.look(run) == []
+
+
+TAKE = FIND + """\
+cells = [cell.cell_contents for cell in dist.all_reduce.__closure__]
+r = next(one for one in cells if hasattr(one, "enter"))
+os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0", "RANK": "0", "WORLD_SIZE": "1"}
+x = torch.ones(2)
+"""
+
+
+@pytest.mark.launch
+@pytest.mark.parametrize(("does", "what"), [
+    ("r.trace = lambda: '{}'", "recorder.trace"),
+    ("r.flight = lambda: None", "recorder.flight"),
+    ("r.put = lambda *a, **o: None", "recorder.put"),
+    ("r.seal += 1", "recorder.seal"),
+    ("type(r).leave = lambda *a: None", "recorder.leave"),
+    ("r.events['replaced'] = 10**9; type(r).event = lambda *a, **o: None", "recorder.event"),
+    ("type(r).enter.__globals__['values'] = lambda tensors: [7.0]", "recorder.values"),
+    ("type(r).enter.__code__ = (lambda self, op, args, kwargs: {}).__code__", "recorder.enter"),
+    ("dist.all_reduce.__code__ = dist.init_process_group.__code__", "torch.distributed.all_reduce"),
+    ("dist.all_reduce.__closure__[0].cell_contents = None", "torch.distributed.all_reduce"),
+    ("dist.all_reduce = dist.all_reduce.__wrapped__", "torch.distributed.all_reduce"),
+    ("r.enter('all_reduce', (x,), {})\n"
+     "try: dist.all_reduce(x)\n"
+     "except ValueError: pass", "torch.distributed.all_reduce"),
+])
+def test_who_takes_the_recorder_in_hand_is_told_by_it(tmp_path: Path, does: str, what: str) -> None:
+    run = launch_of(tmp_path, TAKE + does + "\n")
+    assert run.exit_code == 0, run.stderr
+    found = [event.detail["what"] for event in run.events if event.name == "replaced"]
+    assert what in found and run.ranks[0].reached_end
+    assert "replaced" in {one.id for one in record_look.look(run)}
 
 
 # -- its way into results --------------------------------------------------------------------------

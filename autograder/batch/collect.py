@@ -6,29 +6,31 @@ hostile archive (`..`, absolute names, links) cannot reach anything else; sizes 
 
 from __future__ import annotations
 
+import collections
+import dataclasses
 import datetime as dt
 import itertools
 import json
-import re
+import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from autograder.batch.handin import (
     MAX_COPY_BYTES,
     TIMESTAMP,
-    bare_stem,
     nearest,
     read_timestamp,
-    safe_student_id,
     timestamp_line,
-    valid_student_id,
 )
-from autograder.batch.unpack import Member, Reader, is_zip
+from autograder.batch.unpack import UNKNOWN, Member, Reader, moment_of
+from autograder.batch.whose import Claims, Owner, Sender, identify, sender, share, source_of
+from autograder.verdict.members import FILE as GROUP_FILE
+from autograder.verdict.texts import one_line
 
-# Moodle's download: "Nom Prénom_1234567_assignsubmission_file_" (also "…_file" and "…_onlinetext").
-_MOODLE = re.compile(r".*_(?P<id>\d+)_assignsubmission_\w+")
+_GRACE = dt.timedelta(days=1)  # clocks that are set wrong, and zips, which do not say their time zone
 
 
 @dataclass(frozen=True)
@@ -57,31 +59,49 @@ class _Copy:
     content: dict[str, bytes]
     moment: dt.datetime
     remarks: list[str]
+    stamp: dt.datetime | None
+    received: dt.datetime
 
 
-def collect(source: Path, root: Path, declared: Mapping[str, Sequence[str]]) -> Collection:
+def collect(
+    source: Path, root: Path, declared: Mapping[str, Sequence[str]], *, now: dt.datetime | None = None
+) -> Collection:
     """Place every copy found in `source` (a folder or a zip) under `root/submitted`.
 
     `declared` maps each assignment's id to the files accepted beside its notebook. An earlier copy that
     differs is never lost: the older of the two goes to `root/.autograder/earlier/…`, and the remark says so.
+    A date that is after `now` counts as none.
     """
-    reader = Reader()
+    latest = (now or dt.datetime.now(dt.UTC)) + _GRACE
+    kinds = {Path(name).suffix for names in declared.values() for name in (TIMESTAMP, *names)} | {".ipynb"}
+    account = partial(share, declared=declared)
+    # Once for the names alone: that two persons sent one student's copy is to be known before any is placed.
+    names = _identified(Reader(lambda name: False, account), source, declared)
+    claims = Claims(names, [one for one, files in declared.items() if GROUP_FILE in files])
+    reader = Reader(lambda name: Path(name).suffix in kinds, account)
     placed = []
     named = _identified(reader, source, declared)
     # The reader gives a folder's files one after the other, so one copy at a time is in memory.
     for (student, assignment, where), group in itertools.groupby(named, key=lambda pair: pair[0]):
-        members = [member for _, member in group]
+        person = sender((*where, ""))
+        objection = claims.objection(student, assignment, person) if person else None
+        if objection:
+            reader.refuse(where, objection)
+            continue
+        members = _worth_keeping((member for _, member in group), assignment, declared)
         for chosen, files in _by_assignment(assignment, members, where, declared, reader):
-            copy = _assemble(chosen, declared[chosen], where, files, reader)
-            if copy is not None:
-                placed.append(_place(root, student, chosen, copy))
-    return Collection(tuple(placed), tuple(_once(reader.refused)))
+            copy = _assemble(chosen, declared[chosen], where, files, reader, latest)
+            if copy is None:
+                continue
+            if person:
+                copy.remarks.extend(_of_the_sender(claims, person, student, assignment, copy))
+            done = _place(root, student, chosen, copy, latest, person)
+            shown = tuple(one_line(remark, 400) for remark in done.remarks)
+            placed.append(dataclasses.replace(done, remarks=shown))
+    return Collection(tuple(placed), tuple(_once(reader.refused, declared)))
 
 
-_Owner = tuple[str, str, tuple[str, ...]]  # student, assignment ("": its notebook will say), folder
-
-
-def _identified(reader: Reader, source: Path, declared: Iterable[str]) -> Iterator[tuple[_Owner, Member]]:
+def _identified(reader: Reader, source: Path, declared: Iterable[str]) -> Iterator[tuple[Owner, Member]]:
     for member in reader.walk(source):
         found = identify(member.parts, declared)
         if isinstance(found, str):
@@ -90,54 +110,49 @@ def _identified(reader: Reader, source: Path, declared: Iterable[str]) -> Iterat
             yield found, member
 
 
-def identify(parts: Sequence[str], declared: Iterable[str]) -> _Owner | str:
-    """Whose file this is and of which assignment, from its path alone; or why it cannot be told.
+def _worth_keeping(
+    members: Iterable[Member], assignment: str, declared: Mapping[str, Sequence[str]]
+) -> list[Member]:
+    """The members of one copy, without the bytes of those that it cannot use, whatever their number.
 
-    Read from the innermost folder out: `ex1-rang-dupont.zip`, `dupont/ex1-rang/`, a Moodle folder.
+    Used are the shallowest file of each declared name, and a file of another name that is alone of its kind.
     """
-    ids = sorted(declared, key=len, reverse=True)
-    folders = [_folder_name(name) for name in parts[:-1]]
-    refusal = ""
-    for depth in range(len(folders) - 1, -1, -1):
-        student, assignment = _named_copy(folders[depth], ids)
-        above = folders[depth - 1] if depth else ""
-        moodle = _MOODLE.fullmatch(folders[depth])
-        # The source folder's own name is no student: only what is in it, or an archive's name, can be.
-        known = depth > 1 or is_zip(parts[0])
-        if moodle:
-            student, assignment = moodle["id"], ""
-        elif (
-            folders[depth] in ids
-            and above
-            and known
-            and depth == len(folders) - 1
-            and not _MOODLE.fullmatch(above)
-            and not _named_copy(above, ids)[0]
-        ):
-            student, assignment = above, folders[depth]
-        if student and valid_student_id(student):
-            return student, assignment, tuple(parts[: depth + 1])
-        if student and not refusal:
-            refusal = (
-                f"{student!r} is no student id that nbgrader takes: rename it to {safe_student_id(student)!r}"
-            )
-    if refusal:
-        return refusal
-    near = next((close for name in reversed(folders) if (close := _near_name(name, ids))), None)
-    expected = near or f"<assignment>-<student>.zip, where <assignment> is one of {', '.join(sorted(ids))}"
-    return f"its name gives no student and assignment: rename it to {expected}"
+    ids = [assignment] if assignment else list(declared)
+    books = [f"{one}.ipynb" for one in ids]
+    exact = {TIMESTAMP, *books, *(name for one in ids for name in declared[one])}
+    kept: list[Member] = []
+    best: dict[str, int] = {}
+    alone: dict[tuple[str, str | None], int] = {}
+    for member in members:
+        name, place = member.parts[-1], len(kept)
+        kept.append(member)
+        if name in exact:
+            other = best.setdefault(name, place)
+            if len(member.parts) < len(kept[other].parts):
+                best[name], place = place, other
+            elif other == place:
+                continue
+        elif member.data is not None:
+            close = nearest(name, books) if name.endswith(".ipynb") else None
+            other = alone.setdefault((Path(name).suffix, close), place)
+            if other == place:
+                continue
+            kept[other] = dataclasses.replace(kept[other], data=None)
+        kept[place] = dataclasses.replace(kept[place], data=None)
+    return kept
 
 
-def _folder_name(name: str) -> str:
-    return bare_stem(name[:-4] if is_zip(name) else name)
-
-
-def _named_copy(name: str, ids: Sequence[str]) -> tuple[str, str]:
-    """`ex1-rang-dupont` → ("dupont", "ex1-rang"); ("", "") when it is not such a name."""
-    for assignment in ids:
-        if name.startswith(f"{assignment}-") and len(name) > len(assignment) + 1:
-            return name[len(assignment) + 1 :], assignment
-    return "", ""
+def _of_the_sender(
+    claims: Claims, person: Sender, student: str, assignment: str, copy: _Copy
+) -> Iterator[str]:
+    also = claims.remark(student, assignment, person)
+    if also:
+        yield also
+    if copy.stamp is not None and claims.came_later(person, copy.received, copy.stamp):
+        yield (
+            f"its timestamp.txt says {copy.stamp:%Y-%m-%d %H:%M} UTC, Moodle has it from "
+            f"{copy.received:%Y-%m-%d %H:%M}: look up when it was handed in"
+        )
 
 
 def _by_assignment(
@@ -167,18 +182,13 @@ def _by_assignment(
             reader.refuse(member.parts, "several assignments in one folder: which one is it of?")
 
 
-def _near_name(stem: str, ids: Sequence[str]) -> str | None:
-    """`ex1_rang-dupont` → `ex1-rang-dupont.zip`: the assignment is compared with each head of the name."""
-    cuts = [match.start() for match in re.finditer(r"[-_ +]", stem)]
-    for cut in reversed(cuts):
-        close = nearest(stem[:cut], ids)
-        if close:
-            return f"{close}-{safe_student_id(stem[cut + 1 :])}.zip"
-    return None
-
-
 def _assemble(
-    assignment: str, declared: Sequence[str], where: tuple[str, ...], members: list[Member], reader: Reader
+    assignment: str,
+    declared: Sequence[str],
+    where: tuple[str, ...],
+    members: list[Member],
+    reader: Reader,
+    latest: dt.datetime,
 ) -> _Copy | None:
     wanted = f"{assignment}.ipynb"
     content: dict[str, bytes] = {}
@@ -188,18 +198,21 @@ def _assemble(
     for member in sorted(members, key=lambda member: len(member.parts)):  # the shallowest wins
         name = member.parts[-1]
         if name == TIMESTAMP:
+            if member.data is None:
+                continue  # there is a shallower one
             stamp = read_timestamp(member.data.decode("utf-8", "replace"))
             if stamp is None:
                 remarks.append("its timestamp.txt is not a date: left out, the copy counts as on time")
-        elif name in (wanted, *declared) and name not in content:
+        elif name in (wanted, *declared) and name not in content and member.data is not None:
             content[name] = member.data
         else:
             others.append(member)
+    kinds = collections.Counter(Path(member.parts[-1]).suffix for member in others)
     for member in others:
         name = member.parts[-1]
         close = nearest(name, [n for n in (wanted, *declared) if Path(n).suffix == Path(name).suffix])
-        same_kind = sum(Path(other.parts[-1]).suffix == Path(name).suffix for other in others) == 1
-        if close and close not in content and same_kind:
+        alone = kinds[Path(name).suffix] == 1
+        if close and close not in content and alone and member.data is not None:
             content[close] = member.data
             remarks.append(f"{name} taken as {close}")
         else:
@@ -218,7 +231,11 @@ def _assemble(
     moment = stamp or max(member.modified for member in members)
     if stamp is not None:
         content[TIMESTAMP] = f"{timestamp_line(stamp)}\n".encode()
-    return _Copy(content, moment, remarks)
+    if moment > latest:
+        date = "its timestamp.txt" if stamp is not None else "the date of its files"
+        remarks.append(f"{date} is in the future ({moment:%Y-%m-%d}): any other copy goes before this one")
+        moment = UNKNOWN
+    return _Copy(content, moment, remarks, stamp, max(member.received for member in members))
 
 
 def _is_notebook(data: bytes) -> bool:
@@ -228,7 +245,9 @@ def _is_notebook(data: bytes) -> bool:
         return False
 
 
-def _place(root: Path, student: str, assignment: str, copy: _Copy) -> Placed:
+def _place(
+    root: Path, student: str, assignment: str, copy: _Copy, latest: dt.datetime, person: Sender | None
+) -> Placed:
     content, remarks = copy.content, copy.remarks
     target = root / "submitted" / student / assignment
     outcome, aside = "new", None
@@ -237,13 +256,14 @@ def _place(root: Path, student: str, assignment: str, copy: _Copy) -> Placed:
         if _work(there) == _work(content):
             return Placed(student, assignment, "unchanged", target, tuple(remarks))
         aside = _free(root / ".autograder" / "earlier" / student / assignment)
-        if copy.moment < _moment(target):
-            _write(aside, content)
+        if copy.moment < _moment(target, latest):
+            _write(aside, content, copy.moment)
             remarks.append(f"older than the copy in place: kept in {aside.relative_to(root).as_posix()}")
             return Placed(student, assignment, "kept aside", aside, tuple(remarks))
-        remarks.append(f"the earlier copy is kept in {aside.relative_to(root).as_posix()}")
+        by = f" ({person} handed in this one)" if person else ""
+        remarks.append(f"the earlier copy is kept in {aside.relative_to(root).as_posix()}{by}")
         outcome = "replaced"
-    _write(target, content, aside)
+    _write(target, content, copy.moment, aside)
     return Placed(student, assignment, outcome, target, tuple(remarks))
 
 
@@ -251,11 +271,11 @@ def _work(content: dict[str, bytes]) -> dict[str, bytes]:
     return {name: data for name, data in content.items() if name != TIMESTAMP}
 
 
-def _moment(folder: Path) -> dt.datetime:
+def _moment(folder: Path, latest: dt.datetime) -> dt.datetime:
     stamp = folder / TIMESTAMP
     read = read_timestamp(stamp.read_text("utf-8", "replace")) if stamp.is_file() else None
-    newest = max((path.stat().st_mtime for path in folder.iterdir()), default=0.0)
-    return read or dt.datetime.fromtimestamp(newest, dt.UTC)
+    moment = read or moment_of(max((path.stat().st_mtime for path in folder.iterdir()), default=0.0))
+    return moment if moment <= latest else UNKNOWN
 
 
 def _free(parent: Path) -> Path:
@@ -265,25 +285,29 @@ def _free(parent: Path) -> Path:
     return parent / str(number)
 
 
-def _write(target: Path, content: dict[str, bytes], aside: Path | None = None) -> None:
-    """Write a copy at `target`; what stands there goes to `aside`, once the new one is whole."""
+def _write(
+    target: Path, content: dict[str, bytes], moment: dt.datetime, aside: Path | None = None
+) -> None:
+    """Write a copy at `target`, dated `moment`; what stands there goes to `aside`, once the new one is whole.
+    """
     # Beside the target and then renamed, so that an interrupted collection leaves no half copy.
     part = target.with_name(f".{target.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     for name, data in content.items():
         (part / name).write_bytes(data)
+        os.utime(part / name, (moment.timestamp(),) * 2)
     if aside is not None:
         aside.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(target, aside)
     part.replace(target)
 
 
-def _once(refused: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """One line per archive and reason, however many files it holds."""
+def _once(refused: Iterable[tuple[str, str]], declared: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """One line per source and reason, however many files it holds."""
     seen: dict[tuple[str, str], list[str]] = {}
     for name, why in refused:
-        archive, found, _ = name.partition(".zip/")
-        seen.setdefault((archive + ".zip" if found else name, why), []).append(name)
-    for (archive, why), names in seen.items():
-        yield (names[0] if len(names) == 1 else f"{archive} ({len(names)} files)"), why
+        seen.setdefault(("/".join(source_of(name.split("/"), declared)), why), []).append(name)
+    for (source, why), names in seen.items():
+        name = names[0] if len(names) == 1 else f"{source} ({len(names)} files)"
+        yield one_line(name, 400), one_line(why, 400)

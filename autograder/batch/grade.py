@@ -186,7 +186,12 @@ def _one(
             result = replace(result, student=student, details=(traceback.format_exc(),))
     result = of_copy(result, standing)
     if result != before:
-        keep(result, path)
+        try:
+            keep(result, path)
+        except (ValueError, TypeError, RecursionError):  # of a shape that cannot be written: never a zero
+            result = replace(not_graded(exam, text("grading.examine-failed")), student=student)
+            result = of_copy(replace(result, details=(traceback.format_exc(),)), standing)
+            keep(result, path)
     if standing is not None and standing.examined:
         for partner in standing.members[1:]:
             keep(of_partner(result, partner), result_path(course.root, exam.assignment, partner))

@@ -28,7 +28,7 @@ TIMESTAMP = "timestamp.txt"  # nbgrader's own name for the time of submission
 # refuses the rest, so an id is letters, digits and . _ - @ only.
 _STUDENT_ID = re.compile(r"\w(?:[\w.@-]{0,62}[\w-])?")
 _RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d)(\..*)?")
-_COPY_SUFFIX = re.compile(r"(?:\s*\(\d+\)|[-_ ]copy\d*|[-_ ]copie\d*)+$", re.IGNORECASE)
+_COPY_SUFFIX = re.compile(r"(?:(?<!\s)\s*\(\d+\)|[-_ ]copy\d*|[-_ ]copie\d*)+$", re.IGNORECASE)
 
 
 class HandinError(ValueError):

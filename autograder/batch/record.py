@@ -168,9 +168,9 @@ def stage(course: courses.Course, exam: Exam, student: str, of: str | None = Non
         if folder_problem(folder, course.root / "submitted") is not None:
             raise CopyError
         notebook = repair(read_submitted(folder / f"{exam.assignment}.ipynb"), exam.frame).notebook
-    except CopyError:
-        notebook = untouched(exam.frame)
-    content = nbformat.writes(notebook)
+        content = nbformat.writes(notebook)
+    except (CopyError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        content = nbformat.writes(untouched(exam.frame))
     (target / f"{exam.assignment}.ipynb").write_text(content, encoding="utf-8", errors="replace")
     given = {} if folder_problem(folder, course.root / "submitted") else read_files(folder, exam.files)
     for name, data in given.items():
@@ -196,9 +196,16 @@ def _convert(
                 raise KeyboardInterrupt
             if (stop := trouble.said("\n".join([*tracebacks, error]), course)) is not None:
                 raise stop
-            whole = (tracebacks or said or [error])[-1]
-            return whole.strip().splitlines()[-1]
+            return refusal((tracebacks or said or [error])[-1])
     return None
+
+
+def refusal(told: str) -> str:
+    """The line that says what went wrong: of a traceback the error itself, whose message may have several."""
+    lines = [line for line in told.splitlines() if line.strip()] or ["?"]
+    frames = [number for number, line in enumerate(lines) if line.startswith("  File ")]
+    after = [line for line in lines[frames[-1]:] if not line[0].isspace()] if frames else []
+    return (after or lines[-1:])[0].strip()
 
 
 def _read(api: Any, student: str, assignment: str, problem: str | None) -> Recorded:

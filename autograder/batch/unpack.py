@@ -1,48 +1,83 @@
 """Read what a grader received, file by file: a folder, a zip, a zip of zips, none of them trusted.
 
 Every name is checked and every byte counted while reading: the size that an archive announces is the
-sender's word. What is refused is noted with its reason, and the rest is still read.
+sender's word. Each student's part of an archive has limits of its own, so that a bomb costs its sender's copy
+and no other. What is refused is noted with its reason, and the rest is still read.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import io
 import os
 import re
 import unicodedata
 import zipfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
 from autograder.batch.handin import MAX_FILE_BYTES
 
-MAX_MEMBERS = 20_000  # of one archive: a class of 400 with ten files each, five times over
+MAX_MEMBERS = 20_000  # of one student: a whole environment that was zipped with the copy
+MAX_BYTES = 1024**3  # unpacked, of one student
 MAX_DEPTH = 3  # a platform's zip of students' zips, and one more
 MAX_NESTED_BYTES = 256 * 1024**2  # a zip inside a zip: it is held in memory while it is read
-MAX_TOTAL_BYTES = 4 * 1024**3  # everything read in one collection
+MAX_LIST_BYTES = 8 * 1024**2  # an archive's list of files, which is read whole
+MAX_NAME, MAX_PATH = 255, 1000  # characters: no file system that students have takes more
+MAX_TOTAL_BYTES = 16 * 1024**3  # unpacked, of one archive on the grader's disk
+_PIECE = 64 * 1024
 
+UNKNOWN = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)  # a moment that nothing tells: before any other
 _NOISE = {"__MACOSX", ".ipynb_checkpoints", "__pycache__", ".DS_Store", "Thumbs.db", "desktop.ini"}
 
 
 @dataclass(frozen=True)
 class Member:
-    """One file: the folders and archives on the way to it with its name, its bytes, its last change."""
+    """One file: the folders and archives on the way to it with its name, its bytes, its last change.
+
+    `data`: None when the file was not worth reading. `received`: the date that stands outside of what its
+    sender made. `archive`: a digest of the innermost archive that holds it, "" where there is none.
+    """
 
     parts: tuple[str, ...]
-    data: bytes
+    data: bytes | None
     modified: dt.datetime
+    received: dt.datetime
+    archive: str = ""
+
+
+@dataclass
+class _Budget:
+    members: int = 0
+    size: int = 0
+    spent: bool = False
+
+
+@dataclass(frozen=True)
+class _Level:
+    """Where in the archives the reading is, and on whose account. `share`, `received`: None at the top."""
+
+    depth: int
+    whole: _Budget
+    share: _Budget | None = None
+    received: dt.datetime | None = None
+    archive: str = ""
 
 
 @dataclass
 class Reader:
-    """Walks folders and archives; counts what it reads and notes what it would not."""
+    """Walks folders and archives; counts what it reads and notes what it would not.
 
+    `useful`: whether a file of that name is worth reading. `share`: the part of a path that is one student's.
+    """
+
+    useful: Callable[[str], bool]
+    share: Callable[[Sequence[str]], tuple[str, ...]]
     refused: list[tuple[str, str]] = field(default_factory=list)
-    total: int = 0
-    members: int = 0
+    _budgets: dict[tuple[str, ...], _Budget] = field(default_factory=dict)
 
     def refuse(self, parts: Sequence[str], why: str) -> None:
         self.refused.append(("/".join(parts), why))
@@ -66,49 +101,68 @@ class Reader:
                     yield from self._file(path, (source.resolve().name, *inside, name))
 
     def _file(self, path: Path, parts: tuple[str, ...]) -> Iterator[Member]:
-        if path.suffix.lower() == ".zip":
-            try:
-                with path.open("rb") as stream:
-                    yield from self._archive(stream, parts, 1)
-            except OSError as error:
-                self.refuse(parts, f"cannot be read: {error.strerror}")
-            return
+        data = None
         try:
-            modified = dt.datetime.fromtimestamp(path.stat().st_mtime, dt.UTC)
-            with path.open("rb") as stream:
-                data = self._bounded(stream, parts)
+            modified = moment_of(path.stat().st_mtime)
+            if is_zip(path.name):
+                with path.open("rb") as stream:
+                    digest = hashlib.file_digest(stream, "sha256").hexdigest()
+                    yield from self._archive(stream, parts, _Level(1, _Budget(), archive=digest))
+                return
+            if self.useful(path.name):
+                with path.open("rb") as stream:
+                    data = self._bounded(stream, parts, MAX_FILE_BYTES)
+                if data is None:
+                    return
         except OSError as error:
             self.refuse(parts, f"cannot be read: {error.strerror}")
             return
-        if data is not None:
-            yield Member(parts, data, modified)
+        yield Member(parts, data, modified, modified)
 
-    def _archive(self, stream: IO[bytes], parts: tuple[str, ...], depth: int) -> Iterator[Member]:
-        if depth > MAX_DEPTH:
+    def _archive(self, stream: IO[bytes], parts: tuple[str, ...], level: _Level) -> Iterator[Member]:
+        if level.depth > MAX_DEPTH:
             self.refuse(parts, f"archives nested more than {MAX_DEPTH} deep")
             return
         try:
-            archive = zipfile.ZipFile(stream)
-        except (zipfile.BadZipFile, OSError, ValueError) as error:
+            listing = _Listing(stream)
+            archive = zipfile.ZipFile(listing)
+            listing.open = False
+        except Exception as error:  # zipfile and its decoders raise a dozen kinds on what is no zip
             self.refuse(parts, f"not a readable zip ({error}): ask for it again")
             return
         with archive:
-            entries = archive.infolist()
-            self.members += len(entries)
-            if self.members > MAX_MEMBERS:
-                self.refuse(parts, f"more than {MAX_MEMBERS} files: not a submission")
-                return
-            for entry in sorted(entries, key=_folder_order):
-                yield from self._entry(archive, entry, parts, depth)
+            entries = []
+            for entry in archive.infolist():
+                if len(entry.filename) > MAX_PATH or max(map(len, _inside(entry)), default=0) > MAX_NAME:
+                    self.refuse(parts, "a file in it has a name that is too long")
+                else:
+                    entries.append((entry, *self._account(entry, parts, level)))
+            for _, budget, owner in entries:
+                budget.members += 1
+                if budget.members > MAX_MEMBERS and not budget.spent:
+                    budget.spent = True
+                    self.refuse(owner, f"more than {MAX_MEMBERS} files: not a submission")
+            for entry, budget, _ in sorted(entries, key=lambda one: _folder_order(one[0])):
+                if not budget.spent and not level.whole.spent:
+                    yield from self._entry(archive, entry, parts, replace(level, share=budget))
+
+    def _account(
+        self, entry: zipfile.ZipInfo, parts: tuple[str, ...], level: _Level
+    ) -> tuple[_Budget, tuple[str, ...]]:
+        """Whose limits an entry counts in, and their name."""
+        if level.share is not None:
+            return level.share, parts
+        owner = self.share((*parts, *_inside(entry)))
+        return self._budgets.setdefault(owner, _Budget()), owner
 
     def _entry(
-        self, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, parts: tuple[str, ...], depth: int
+        self, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, parts: tuple[str, ...], level: _Level
     ) -> Iterator[Member]:
-        name = unicodedata.normalize("NFC", entry.filename.replace("\\", "/"))
-        inside = tuple(part for part in name.split("/") if part not in ("", "."))
+        inside = _inside(entry)
         if entry.is_dir() or _NOISE.intersection(inside) or not inside:
             return
         where = (*parts, *inside)
+        name = entry.filename.replace("\\", "/")
         if name.startswith("/") or ".." in inside or re.match(r"[A-Za-z]:", name):
             self.refuse(where, "a name that leaves its folder")
             return
@@ -117,38 +171,90 @@ class Reader:
             self.refuse(where, "not a regular file (links are not followed)")
             return
         try:
-            with archive.open(entry) as stream:
-                data = self._bounded(stream, where, MAX_NESTED_BYTES if is_zip(name) else MAX_FILE_BYTES)
-        except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError, EOFError) as error:
-            self.refuse(where, f"cannot be unpacked ({error}): ask for it again")  # damaged or encrypted
+            modified = dt.datetime(*entry.date_time, tzinfo=dt.UTC)
+        except ValueError:
+            modified = UNKNOWN
+        received = level.received or modified
+        data = None
+        if is_zip(name) or self.useful(inside[-1]):
+            data = self._unpacked(archive, entry, where, level)
+            if data is None:
+                return
+        if data is None or not is_zip(name):
+            yield Member(where, data, modified, received, level.archive)
             return
-        if data is None:
-            return
-        if is_zip(name):
-            yield from self._archive(io.BytesIO(data), where, depth + 1)
-        else:
-            try:
-                modified = dt.datetime(*entry.date_time, tzinfo=dt.UTC)
-            except ValueError:
-                modified = dt.datetime(1980, 1, 1, tzinfo=dt.UTC)
-            yield Member(where, data, modified)
+        digest = hashlib.sha256(data).hexdigest()
+        below = replace(level, depth=level.depth + 1, received=received, archive=digest)
+        yield from self._archive(io.BytesIO(data), where, below)
 
-    def _bounded(self, stream: IO[bytes], parts: Sequence[str], limit: int = MAX_FILE_BYTES) -> bytes | None:
-        data = stream.read(limit + 1)
-        self.total += len(data)
-        if len(data) > limit:
-            self.refuse(parts, f"larger than {limit // 2**20} MiB")
+    def _unpacked(
+        self, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, where: tuple[str, ...], level: _Level
+    ) -> bytes | None:
+        # The other methods unpack as much as they like at one call, whatever number of bytes is asked for.
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            self.refuse(where, "compressed by an unusual method: ask for an ordinary zip")
             return None
-        if self.total > MAX_TOTAL_BYTES:
-            self.refuse(parts, f"more than {MAX_TOTAL_BYTES // 2**30} GiB in one collection: split it")
+        limit = MAX_NESTED_BYTES if is_zip(where[-1]) else MAX_FILE_BYTES
+        try:
+            with archive.open(entry) as stream:
+                return self._bounded(stream, where, limit, level)
+        except Exception as error:  # damaged, encrypted, cut: zlib.error, BadZipFile, RuntimeError, EOFError…
+            self.refuse(where, f"cannot be unpacked ({error}): ask for it again")
             return None
-        return data
+
+    def _bounded(
+        self, stream: IO[bytes], parts: Sequence[str], limit: int, level: _Level | None = None
+    ) -> bytes | None:
+        data = bytearray()
+        while piece := stream.read(_PIECE):
+            data += piece
+            if len(data) > limit:
+                self.refuse(parts, f"larger than {limit // 2**20} MiB")
+                return None
+            for budget, most in ((level.share, MAX_BYTES), (level.whole, MAX_TOTAL_BYTES)) if level else ():
+                if budget is None:
+                    continue
+                budget.size += len(piece)
+                if budget.size > most:
+                    budget.spent = True
+                    self.refuse(parts, f"more than {most / 2**30:g} GiB unpacked: the rest is not read")
+                    return None
+        return bytes(data)
+
+
+class _Listing:
+    """A file that gives no more than MAX_LIST_BYTES at one read while `open` is true: zipfile reads an
+    archive's list of files at once, whatever its length, and makes an object of each entry.
+    """
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self.open = True
+        self.seek, self.tell, self.seekable = stream.seek, stream.tell, stream.seekable
+
+    def read(self, size: int = -1) -> bytes:
+        if self.open and size > MAX_LIST_BYTES:
+            raise ValueError("its list of files is too long")
+        return self._stream.read(size)
+
+
+def _inside(entry: zipfile.ZipInfo) -> tuple[str, ...]:
+    name = unicodedata.normalize("NFC", entry.filename.replace("\\", "/"))
+    return tuple(part for part in name.split("/") if part not in ("", "."))
 
 
 def _folder_order(entry: zipfile.ZipInfo) -> tuple[list[str], bool, str]:
     """A folder's own files before what lies deeper: a copy's files then come one after the other."""
     *folders, name = entry.filename.replace("\\", "/").split("/")
     return folders, is_zip(name), name
+
+
+def moment_of(mtime: float) -> dt.datetime:
+    """A file's date, UNKNOWN when it is beyond the calendar."""
+    try:
+        return dt.datetime.fromtimestamp(mtime, dt.UTC)
+    except (ValueError, OverflowError, OSError):
+        return UNKNOWN
 
 
 def is_zip(name: str) -> bool:

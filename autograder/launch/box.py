@@ -35,6 +35,7 @@ MOST_OF_ONE = 128 * MIB           # file
 MOST_COPIED = 200 * MIB           # of a folder
 MOST_THREADS = 256                # of a box, and 4 for each core
 MOST_MEMORY = 8 * GIB             # of a box
+CPU_SLACK_S = 30                  # of CPU time, beyond what the cores that it may use give within its limit
 ADDRESSES, CUDA_BUILD, STACKS = 4 * GIB, 24 * GIB, 128 * MIB   # of a process; the last for each core
 INSTALL = "install it (Debian, Ubuntu: `apt install bubblewrap`; Fedora: `dnf install bubblewrap`)"
 
@@ -234,7 +235,7 @@ def job(
     limits = {
         "CORE": 0, "NOFILE": 1024, "FSIZE": MOST_OF_ONE,
         # Of one process, whatever its cores do: the wall's own limit comes first, but if nobody watches it.
-        "CPU": int(box.wall_s * cores) + 30,
+        "CPU": _cpu_of_one(box.wall_s, cores),
     }  # fmt: skip
     threads = MOST_THREADS + 4 * cores
     if user is not None or _counts_apart():
@@ -247,11 +248,36 @@ def job(
         "copies": [[f"/in/{number}", str(path)] for number, path in enumerate(box.copies)],
         "most_copied": MOST_COPIED, "folders": [str(path) for path in box.folders],
         "own": [str(path) for path in box.rooms], "tmpfs": ["/tmp", "/dev/shm", *map(str, box.rooms)],
-        "limits": limits, "threads": 2 * threads, "memory": _memory(), "filter": syscalls.program().hex(),
+        "limits": limits, "threads": 2 * threads, "memory": _memory(),
+        "cpu": _cpu_of_all(box.wall_s, commands, env), "running": 2 * _workers(commands, env) + 8,
+        "filter": syscalls.program().hex(),
         "record": str(box.record) if box.record else "", "logs": str(box.logs) if box.logs else "",
         "output_bytes": box.output_bytes, "back": [str(path) for path in box.back], "most_back": ROOM,
         "most_of_one": MOST_OF_ONE,
     }  # fmt: skip
+
+
+def _cpu_of_one(wall_s: float, cores: int) -> int:
+    """Seconds of CPU time of one process."""
+    return int(wall_s * cores) + CPU_SLACK_S
+
+
+def _cpu_of_all(wall_s: float, commands: list[tuple[list[str], bool]], env: dict[str, str]) -> float:
+    """Seconds of CPU time of a box as a whole."""
+    return wall_s * _workers(commands, env) + CPU_SLACK_S
+
+
+def _workers(commands: list[tuple[list[str], bool]], env: dict[str, str]) -> int:
+    """How many cores a box has use for at once: each process that was asked for may fill those that its
+    libraries take (OMP_NUM_THREADS; all of them without it), and the agents come on top.
+    """
+    ranks = 0
+    for command, _ in commands:
+        option = command.index("--nproc-per-node") + 1 if "--nproc-per-node" in command else 0
+        ranks += 1 + (int(command[option]) if option else 0)
+    asked = env.get("OMP_NUM_THREADS", "")
+    threads = int(asked) if asked.isdigit() else os.cpu_count() or 1
+    return ranks * threads
 
 
 def _counts_apart() -> bool:

@@ -47,7 +47,8 @@ class Job:
 @dataclass
 class Ended:
     """How the agents ended; None where it could not be learnt. `failure`: what was said by a box that could
-    not be made. `limit`: the limit of the box that was exceeded ("memory", "processes", "files", "output").
+    not be made. `limit`: the limit of the box that was exceeded ("memory", "processes", "cpu", "files",
+    "output").
     """
 
     exit_codes: list[int | None]

@@ -23,6 +23,7 @@ from autograder.notebook.stubs import CODE_STUB, TEXT_STUB
 
 Role = Literal["test", "answer", "file", "written", "locked", "show", "source", "plain"]
 
+MAX_CELLS = 20_000
 MAX_BYTES = 200_000_000  # above this a notebook is not read: an endless printer's outputs are 30 MB
 LABO = "labo.py"
 SHOWN = frozenset({"show", "heavy"})  # the tags of cells that are not run again when grading
@@ -54,25 +55,20 @@ class Cell:
 
 
 def read_notebook(path: Path) -> NotebookNode:
-    """The notebook at `path` in format 4.5, whatever its encoding and line ends; CopyError when it cannot
-    be.
-    """
+    """The notebook at `path` in format 4.5, whatever its encoding and line ends; else CopyError."""
     try:
         status = path.stat()
-        size = status.st_size
         if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for
             raise CopyError(text("grading.not-regular", name=path.name))
-        if size > MAX_BYTES:
-            raise CopyError(
-                text("grading.too-big", name=path.name, mo=round(size / 1e6), limite=round(MAX_BYTES / 1e6))
-            )
+        if status.st_size > MAX_BYTES:
+            mo, limit = round(status.st_size / 1e6), round(MAX_BYTES / 1e6)
+            raise CopyError(text("grading.too-big", name=path.name, mo=mo, limite=limit))
         data = path.read_bytes()
     except PermissionError:
         raise CopyError(text("grading.no-right", name=path.name)) from None
     except OSError as error:
-        raise CopyError(
-            text("grading.unreadable", name=path.name, detail=error.strerror or str(error))
-        ) from None
+        detail = error.strerror or str(error)
+        raise CopyError(text("grading.unreadable", name=path.name, detail=detail)) from None
     return parse_notebook(data, path.name)
 
 
@@ -96,9 +92,12 @@ def parse_notebook(data: bytes, name: str) -> NotebookNode:
     try:
         if raw.get("nbformat") != 4:
             raw = json.loads(nbformat.writes(nbformat.convert(nbformat.from_dict(raw), 4)))
+        if len(raw["cells"]) > MAX_CELLS:
+            raise CopyError(text("grading.too-many-cells", name=name, n=len(raw["cells"]), most=MAX_CELLS))
         return _normalise(raw)
     except Exception as error:  # any shape of JSON can stand in a student's file
-        raise CopyError(text("grading.damaged", name=name, line="?")) from error
+        told = CopyError(text("grading.damaged", name=name, line="?"))
+        raise (error if isinstance(error, CopyError) else told) from error
 
 
 def _decode(data: bytes) -> str:
@@ -138,8 +137,16 @@ def _cell(item: dict[str, Any]) -> dict[str, Any]:
         # Outputs of a copy are never used: the cells are run again.
         cell |= {"outputs": [], "execution_count": None}
     elif isinstance(item.get("attachments"), dict):
-        cell["attachments"] = _shallow(item["attachments"])
+        cell["attachments"] = _pictures(item["attachments"])
     return cell
+
+
+def _pictures(attachments: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """The attachments of a cell that are what they should be: a name, a kind, and the picture as text."""
+    return {
+        name: {kind: data for kind, data in one.items() if isinstance(data, str)}
+        for name, one in attachments.items() if isinstance(one, dict)
+    }  # fmt: skip
 
 
 def _shallow(value: Any, left: int = 12) -> Any:
@@ -154,9 +161,9 @@ def _shallow(value: Any, left: int = 12) -> Any:
 def unique_id(wanted: object, taken: set[str], default: str) -> str:
     """`wanted` if it is a valid cell id that is free, else a free one made from it or from `default`."""
     base = wanted if isinstance(wanted, str) and re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", wanted) else default
-    candidate, number = base, 2
+    candidate, number = base, 2 if len(taken) < 500 else len(taken)   # ten thousand can have one name
     while candidate in taken:
-        candidate, number = f"{base[:58]}-{number}", number + 1
+        candidate, number = f"{base[:55]}-{number}", number + 1
     return candidate
 
 

@@ -78,16 +78,17 @@ def _from_library(value: Any) -> Any:
 
 def decode(data: Any) -> Any:
     """The value that `encode` wrote; ValueError for anything that it cannot have written."""
-    return _decode(data, [MAX_ITEMS], 0)
+    return _decode(data, [MAX_ITEMS, MAX_TEXT], 0)
 
 
 def _decode(data: Any, left: list[int], depth: int) -> Any:
     left[0] -= 1
-    if left[0] < 0 or depth > MAX_DEPTH + 1:
+    left[1] -= len(data) if isinstance(data, str) else 0
+    if min(left) < 0 or depth > MAX_DEPTH:
         raise ValueError("too many items")
-    if data is None or isinstance(data, bool | int | float):
-        return data
-    if isinstance(data, str) and len(data) <= MAX_TEXT:
+    if isinstance(data, int) and data.bit_length() > MAX_INT_BITS:
+        raise ValueError("too large a number")
+    if data is None or isinstance(data, bool | int | float | str):
         return data
     if isinstance(data, dict) and len(data) == 1:
         ((kind, items),) = data.items()

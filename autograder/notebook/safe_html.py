@@ -8,6 +8,7 @@ nbgrader's own templates clean no markdown, and nbconvert's cleaning knows neith
 from __future__ import annotations
 
 import functools
+import html
 import re
 from typing import Any
 
@@ -50,9 +51,74 @@ def _cleaner() -> Any:
     return Cleaner(tags=TAGS, attributes=_allowed, protocols={"http", "https", "mailto", "data"})
 
 
-def clean(html: Any) -> str:
-    """`html` without what acts by itself; what is left out is shown as the text that was written."""
-    return str(_cleaner().clean(html.decode("utf-8", "replace") if isinstance(html, bytes) else str(html)))
+# A page's reader opens the styles again that a paragraph leaves open: 8 kB of `<b a=1><b a=2>… <p><p>` are
+# megabytes and minutes. Nobody nests as deep as this.
+MOST_STYLES, MOST_NESTED = 8, 100
+STYLES = frozenset({"a", "b", "code", "del", "em", "i", "ins", "s", "small", "strong", "u"})
+ALONE = frozenset({"br", "hr", "img"})
+
+
+# A tag as people write it: no `<` or `>` in it, so that a look at what is none ends at the next one.
+TAG = re.compile(r"""<(/?)([a-zA-Z][a-zA-Z0-9]*)((?:[^<>"']|"[^"<>]*"|'[^'<>]*')*)>""")
+ATTRIBUTE = re.compile(r"""([a-zA-Z][\w:.-]*)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"']+))?""")
+
+
+def _nested(page: str) -> str:
+    """The same page with every element closed where it ends, none too deep, and no tag that is not allowed.
+
+    In a time that grows with its length, as the cleaner's does with what comes out.
+    """
+    made: list[str] = []
+    opened: list[str] = []
+    place = 0
+    for found in TAG.finditer(page):
+        made += [_as_text(page[place:found.start()]), _tag(found, opened)]
+        place = found.end()
+    return "".join([*made, _as_text(page[place:]), *(f"</{tag}>" for tag in reversed(opened))])
+
+
+def _as_text(written: str) -> str:
+    return written.replace("<", "&lt;").replace(">", "&gt;")   # its `&amp;` stays one
+
+
+def _tag(found: re.Match[str], opened: list[str]) -> str:
+    """The tag as it may stand, in the elements that are open; they change with it."""
+    closes, tag, attributes = found[1], found[2].lower(), found[3]
+    if closes and tag in opened:
+        inner = opened[len(opened) - opened[::-1].index(tag):]
+        del opened[len(opened) - len(inner) - 1:]
+        return "".join(f"</{one}>" for one in [*reversed(inner), tag])
+    styles = sum(one in STYLES for one in opened) if tag in STYLES else 0
+    if tag not in TAGS or styles >= MOST_STYLES or len(opened) >= MOST_NESTED:
+        return _as_text(found[0])
+    if closes:   # of nothing
+        return ""
+    if tag not in ALONE:
+        opened.append(tag)
+    told = ""
+    for name, value in ATTRIBUTE.findall(attributes):
+        given = html.unescape(value[1:-1] if value[:1] in ("'", '"') else value)
+        if _allowed(tag, name.lower(), given):
+            told += f' {name.lower()}="{html.escape(given)}"'
+    return f"<{tag}{told}>"
+
+
+def clean(page: Any) -> str:
+    """`page` without what acts by itself; what is left out is shown as the text that was written."""
+    written = page.decode("utf-8", "replace") if isinstance(page, bytes) else str(page)
+    return str(_cleaner().clean(_nested(written)))
+
+
+class _Attached(dict[str, dict[str, str]]):
+    """A cell's pictures by name. One that was lost (a cell that was pasted into another notebook) is an empty
+    one, with its description: nbconvert would make no page at all.
+    """
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __missing__(self, name: str) -> dict[str, str]:
+        return {"image/png": ""}
 
 
 @pass_context
@@ -60,6 +126,7 @@ def markdown(context: Any, source: str) -> str:
     """A markdown cell's page, with the pictures that are attached to the cell."""
     from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
-    attachments = context.get("cell", {}).get("attachments", {})
+    attached = context.get("cell", {}).get("attachments") or {}
+    attachments = _Attached({name: one for name, one in attached.items() if one})
     page = MarkdownWithMath(renderer=IPythonRenderer(escape=False, attachments=attachments)).render(source)
     return clean(TASK.sub(lambda task: "☑ " if "checked" in task[0] else "☐ ", page))

@@ -21,24 +21,23 @@ from typing import Any
 
 from nbformat import NotebookNode
 
+from autograder.launch import untrusted
 from autograder.launch.box import Box
 from autograder.launch.faults import NEARLY_FULL
 from autograder.leftovers import scratch
 from autograder.messages import text
 from autograder.notebook.apart import boxed_environment, clean_environment, run_module
+from autograder.notebook.outputs import Outputs, outputs_of, readable
 from autograder.notebook.plain import decode
 from autograder.notebook.result import NOT_THE_COPY
 from autograder.verdict.personal import STUDENT
 from autograder.verdict.plain_text import MAX_BYTES
 
 MAX_FILE = MAX_BYTES  # of one file handed in
-MAX_RESULT = 64_000_000
+MAX_RESULT = 40_000_000  # student_shell.py keeps less
 MAX_COPIED = 50_000_000
 OUTPUT_LIMIT = 64 * 1024  # characters kept of one cell's stream: head and tail
 _RUN_ROLES = ("answer", "file", "plain", "locked")
-
-Outputs = list[dict[str, Any]]
-
 
 @dataclass(frozen=True)
 class StudentRun:
@@ -97,10 +96,20 @@ def run_student(
         done = run_module(
             "autograder.notebook.student_shell", arguments, work, env, limit_s, base / "log.txt", box
         )
-        result = _read_result(desk / "result.json")
+        result, whole = _read_result(desk / "result.json")
         found = read_files(work, files)
         full_is_nobody_s_fault(base)
-    return _student_run(result, done.timed_out, done.exit_code, found, done.duration_s, base, limit_s)
+    stopped = None
+    if not whole:
+        stopped = text("grading.told-too-much")
+    elif done.timed_out:
+        stopped = text("grading.cell-too-long", s=round(limit_s))
+    elif done.exit_code != 0:
+        stopped = text("grading.kernel-died", code=done.exit_code)
+    outputs = outputs_of(result["cells"], [cell["id"] for cell in cells], base)
+    if stopped and result["running"] in {cell["id"] for cell in cells}:
+        outputs[result["running"]] = [{"output_type": "stream", "name": "stderr", "text": stopped + "\n"}]
+    return StudentRun(outputs, *_answers(result["values"]), found, stopped, done.duration_s)
 
 
 def nearly_full(place: Path | None = None) -> bool:
@@ -118,83 +127,41 @@ def _notes() -> dict[str, str]:
     return {"launch": text("grading.launch-not-rerun"), "output": text("grading.output-stopped")}
 
 
-def _student_run(
-    result: dict[str, Any], timed_out: bool, code: int | None, files: dict[str, bytes], duration: float,
-    base: Path, limit_s: float,
-) -> StudentRun:  # fmt: skip
-    cells = {str(ident): _outputs(outputs, base) for ident, outputs in _table(result.get("cells")).items()}
-    stopped = None
-    running = result.get("running")
-    if timed_out:
-        stopped = text("grading.cell-too-long", s=round(limit_s))
-    elif code != 0:
-        stopped = text("grading.kernel-died", code=code)
-    if stopped and isinstance(running, str):
-        cells[running] = [{"output_type": "stream", "name": "stderr", "text": stopped + "\n"}]
+def _answers(told: dict[Any, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The values that came, and why the others have none."""
     values: dict[str, Any] = {}
     absent: dict[str, str] = {}
-    for name, answer in _table(result.get("values")).items():
+    for name, answer in told.items():
         try:
             if "absent" in answer:
-                absent[str(name)] = str(answer["absent"])[:80]
+                absent[str(name)] = readable(answer["absent"])[:80]
             else:
                 values[str(name)] = decode(answer["value"])
         except (ValueError, TypeError, KeyError):
             absent[str(name)] = "size"
-    return StudentRun(cells, values, absent, files, stopped, duration)
+    return values, absent
 
 
 def _table(value: object) -> dict[Any, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _read_result(path: Path) -> dict[str, Any]:
-    """What student_shell.py wrote, line by line; a line that is cut or forged tells nothing."""
+def _read_result(path: Path) -> tuple[dict[str, Any], bool]:
+    """What student_shell.py wrote, line by line, and whether that is all: a line that is cut or forged tells
+    nothing, and no more is read than it ever writes.
+    """
     told: dict[str, Any] = {"cells": {}, "values": {}, "running": None}
-    for line in (read_regular(path, MAX_RESULT) or b"").split(b"\n"):
+    data, whole = untrusted.read(path, MAX_RESULT)
+    for line in data.split(b"\n"):
         try:
             learnt = _table(json.loads(line.decode("utf-8", errors="replace")))
         except (ValueError, RecursionError):
             continue
         told["cells"] |= _table(learnt.get("cells"))
         told["values"] = _table(learnt.get("values", told["values"]))
-        told["running"] = learnt.get("running", told["running"])
-    return told
-
-
-def _outputs(outputs: object, base: Path) -> Outputs:
-    """The outputs as a notebook holds them; anything else that a forged result holds is dropped."""
-    kept: Outputs = []
-    for output in outputs if isinstance(outputs, list) else []:
-        if not isinstance(output, dict):
-            continue
-        kind = output.get("output_type")
-        if kind == "stream":
-            name = "stderr" if output.get("name") == "stderr" else "stdout"
-            kept.append({"output_type": kind, "name": name, "text": _hide(str(output.get("text", "")), base)})
-        elif kind == "error":
-            lines = output.get("traceback")
-            lines = [_hide(str(line), base) for line in lines] if isinstance(lines, list) else []
-            error = {
-                "ename": str(output.get("ename", "")),
-                "evalue": _hide(str(output.get("evalue", "")), base),
-            }
-            kept.append({"output_type": kind} | error | {"traceback": lines})
-        elif kind in ("execute_result", "display_data"):
-            data = {str(k): v for k, v in _table(output.get("data")).items()}
-            data = {k: _hide(v, base) if isinstance(v, str) else v for k, v in data.items()}
-            shown: dict[str, Any] = {"output_type": kind, "data": data, "metadata": {}}
-            kept.append(shown | ({"execution_count": None} if kind == "execute_result" else {}))
-    return kept
-
-
-def _hide(content: str, base: Path) -> str:
-    """Without the paths of the grader's temporary folder."""
-    return (
-        content.replace(f"{base / 'work'}{os.sep}", "")
-        .replace(str(base / "work"), ".")
-        .replace(str(base), "…")
-    )
+        running = learnt.get("running", told["running"])
+        told["running"] = running if isinstance(running, str) else None
+    return told, whole
 
 
 def read_regular(path: Path, limit: int) -> bytes | None:

@@ -14,13 +14,17 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from autograder.verdict.script_alias import Names
 from autograder.verdict.script_names import (
     ASKED,
     ATTRIBUTES,
+    CROSSROADS,
     ENVIRONMENT,
     EPOCH,
     LIBRARIES,
+    NAMED,
     NAMES,
+    OPEN,
     PLACE_VARIABLES,
     PLACES,
     SETTINGS,
@@ -60,30 +64,27 @@ def _words(source: str, line: int = 1) -> Iterator[tuple[str, int, str]]:
     for id, pattern in WORDS.items():
         if hit := pattern.search(source):
             yield id, line + source.count("\n", 0, hit.start()), hit.group()
+    if hit := NAMED.search(source):
+        yield ATTRIBUTES[hit.group()], line + source.count("\n", 0, hit.start()), hit.group()
 
 
 @dataclass
 class _Look:
     tree: ast.Module
-    names: dict[str, str] = field(default_factory=dict)      # as the script calls it -> dotted name
-    own: set[str] = field(default_factory=set)               # what the script itself defines
     placed: set[str] = field(default_factory=set)            # variables that hold a place or a date
     docs: set[int] = field(default_factory=set)
+    lookups: set[int] = field(default_factory=set)           # nodes of a `__getattr__` of its own
     places: int = 0
     known: dict[tuple[str, int], bool] = field(default_factory=dict)   # (question, id of a node): its answer
 
     def __post_init__(self) -> None:
+        self.alias = Names(self.tree)
+        self.names, self.own, self.dotted = self.alias.names, self.alias.own, self.alias.dotted
         for node in ast.walk(self.tree):
-            if isinstance(node, ast.Import):
-                for one in node.names:
-                    name = one.name if one.asname else one.name.split(".")[0]
-                    self.names[one.asname or name] = name
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                self.names |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
-            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                self.own.add(node.name)
             if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
                 self.docs.add(id(node.value))
+            elif isinstance(node, ast.FunctionDef) and node.name == "__getattr__":
+                self.lookups |= {id(one) for one in ast.walk(node)}
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Assign) and self._is_place(node.value):
                 self.placed |= {one.id for one in node.targets if isinstance(one, ast.Name)}
@@ -100,19 +101,29 @@ class _Look:
         elif isinstance(node, ast.Attribute):
             if node.attr in ATTRIBUTES:
                 yield ATTRIBUTES[node.attr], node.attr
+            if node.attr == "__dict__" and self._module(node.value):
+                yield "introspection", f"{self.dotted(node.value)}.__dict__"
             yield from self._named(self.dotted(node))
             if node.attr in SOCKETS and "socket" in {name.split(".")[0] for name in self.names.values()}:
                 yield "network", node.attr
         elif isinstance(node, ast.Name):
             yield from self._named(self.dotted(node))
-            if node.id == "__builtins__":
-                yield "introspection", node.id
+            if node.id in ATTRIBUTES:
+                yield ATTRIBUTES[node.id], node.id
+        elif isinstance(node, ast.Subscript):
+            if self.dotted(node.value) == "sys.modules" and _folded(node.slice) is None:
+                yield "introspection", "sys.modules[…]"
+        elif isinstance(node, ast.MatchClass):
+            yield from ((ATTRIBUTES[name], name) for name in node.kwd_attrs if name in ATTRIBUTES)
+        elif isinstance(node, ast.FunctionDef) and node.name == "__del__":
+            yield "exit-hook", node.name
         elif isinstance(node, ast.Constant | ast.BinOp | ast.JoinedStr):
             folded = _folded(node)
             if folded is not None and id(node) not in self.docs:
                 yield from ((id, word) for id, _, word in _words(folded))
         elif isinstance(node, ast.Call):
             yield from self._called(node)
+        yield from self.alias.handed_on(node)
         if isinstance(node, ast.Compare | ast.Call) and self.places < MOST_NAMES and self._tells_place(node):
             self.places += 1
             yield "where-it-runs", ast.unparse(node)[:200]
@@ -123,16 +134,6 @@ class _Look:
             yield from self._changed(node.target, getattr(node, "value", None))
         elif isinstance(node, ast.withitem) and node.optional_vars is not None:
             yield from self._changed(node.optional_vars, None)
-
-    def dotted(self, node: ast.AST) -> str:
-        """`dist.all_reduce` is torch.distributed.all_reduce; "" for what was not imported."""
-        parts: list[str] = []
-        while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
-            node = node.value
-        if isinstance(node, ast.Name) and node.id in self.names:
-            return ".".join([self.names[node.id], *reversed(parts)])
-        return ""
 
     def _named(self, name: str) -> Iterator[tuple[str, str]]:
         parts = name.split(".")
@@ -150,6 +151,8 @@ class _Look:
             yield from ((id, word) for id, _, word in _words(name))
             if one.name in ATTRIBUTES:
                 yield ATTRIBUTES[one.name], one.name
+            if one.name == "*" and module in CROSSROADS:
+                yield "introspection", name
             if name.startswith("autograder"):
                 yield "recorder", name
 
@@ -171,6 +174,8 @@ class _Look:
             for keyword in node.keywords:
                 if keyword.arg in ("preexec_fn", "start_new_session", "process_group"):
                     yield "process", f"{name}({keyword.arg}=…)"
+        if name in ("functools.wraps", "functools.update_wrapper") and (node.args[2:] or node.keywords):
+            yield "dynamic-code", name
         if bare in ("setattr", "delattr", "getattr", "vars") and node.args:
             yield from self._by_name(bare, node)
         if any(isinstance(one, ast.Name) and one.id == "__file__" for one in node.args) and (
@@ -194,17 +199,21 @@ class _Look:
     def _by_name(self, bare: str, node: ast.Call) -> Iterator[tuple[str, str]]:
         """getattr(os, "_exit"), setattr(dist, "all_reduce", …), vars(dist)[…]."""
         base = self._module(node.args[0])
+        name = _folded(node.args[1]) if len(node.args) > 1 else None
+        if bare == "getattr" and name is None and id(node) not in self.lookups:
+            known = base.split(".")[0] in CROSSROADS or base.startswith("torch.distributed")
+            if known or not (base or getattr(node.args[0], "id", "") in OPEN):
+                yield "dynamic-code", f"getattr({base or '…'}, …)"
         if not base:
             return
-        name = _folded(node.args[1]) if len(node.args) > 1 else None
         if bare in ("setattr", "delattr"):
             shown = f"{base}.{name or '…'}"
             if not SETTINGS.match(shown):
                 yield "patched", shown
+        elif bare == "vars":
+            yield "introspection", f"vars({base})"
         elif name is not None:
             yield from self._named(f"{base}.{name}")
-        elif bare == "getattr" and base in ("os", "sys", "builtins", "signal", "subprocess", "gc"):
-            yield "dynamic-code", f"getattr({base}, …)"
 
     def _module(self, node: ast.AST) -> str:
         """The dotted name of something of torch or of the standard library; "" for anything else."""
@@ -288,6 +297,8 @@ def _dict_of(node: ast.AST) -> ast.AST:
 def _folded(node: ast.AST) -> str | None:
     """A constant text, also where it is put together from constants; what an f-string fills in is {x}."""
     if isinstance(node, ast.Constant):
+        if isinstance(node.value, bytes):
+            return node.value.decode("latin-1")
         return node.value if isinstance(node.value, str) else None
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         first, second = _folded(node.left), _folded(node.right)

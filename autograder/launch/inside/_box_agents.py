@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 
+from _box_crowd import Crowd  # type: ignore[import-not-found]
 from _box_files import open_regular  # type: ignore[import-not-found]
 
 TYPE_CHECKING = False
@@ -21,6 +22,8 @@ SETTLE_S = 0.3     # what a launcher's own helpers (multiprocessing's tracker) m
 DUMP_S = 2.0       # what the ranks are given to say where they stand
 MOST_KEPT = 8 * 1024 * 1024   # bytes of what an agent prints
 MOST_ENTRIES = 50_000         # files and folders of one tmpfs: they weigh, even empty
+TICKS = os.sysconf("SC_CLK_TCK")
+NICE = 10          # of the agents: the grader's own work comes first
 
 
 class Agents:
@@ -34,6 +37,9 @@ class Agents:
         self.kept: dict[int, bytearray] = {}
         self.counted: dict[int, int] = {}
         self.open: set[int] = set()
+        self.seconds: dict[tuple[int, str], float] = {}   # CPU time of the processes seen at the last look
+        self.crowd = Crowd(job["running"], max(1, (os.cpu_count() or 1) // 2))
+        self.before = 0.0                                 # of those seen earlier, and gone since
         self.wake, waking = os.pipe()
         for end in (self.wake, waking):
             os.set_blocking(end, False)
@@ -55,6 +61,7 @@ class Agents:
         return agent
 
     def _set_limits(self) -> None:
+        os.nice(NICE)
         for name, most in self.job["limits"].items():
             resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
 
@@ -86,6 +93,7 @@ class Agents:
     def _obey(self, now: float) -> None:
         if b"d" in self.commands and self.job["record"]:
             self.commands = b""
+            self.crowd.end()   # each is to say where it stands
             self.dump_until = now + DUMP_S
             try:   # the folder is the ranks' own: they may have removed it, or put a pipe there to wait on
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
@@ -134,18 +142,30 @@ class Agents:
     def _exceeded(self) -> str | None:
         """The limit of the box that is not kept, if any."""
         memory, threads = 0, 0
+        waited = 0.0   # CPU time of the live ones' children that have ended
+        seconds: dict[tuple[int, str], float] = {}
+        states: dict[tuple[int, str], str] = {}
         for pid in _others():
             try:
                 with open(f"/proc/{pid}/statm", encoding="ascii") as file:
                     fields = file.read().split()
                 with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-                    threads += int(file.read().rpartition(")")[2].split()[17])
+                    told = file.read().rpartition(")")[2].split()
+                threads += int(told[17])
+                states[pid, told[19]] = told[0]
+                seconds[pid, told[19]] = (int(told[11]) + int(told[12])) / TICKS
+                waited += (int(told[13]) + int(told[14])) / TICKS
                 memory += (int(fields[1]) - int(fields[2])) * resource.getpagesize()
             except (OSError, ValueError, IndexError):
                 continue
         if memory > self.job["memory"]:
             return "memory"
         if threads > self.job["threads"]:
+            return "processes"
+        if self._cpu(seconds, waited) > self.job["cpu"]:
+            return "cpu"
+        agents = [agent.pid for agent in self.agents]
+        if not self.asked and self.dump_until is None and not self.crowd.look(states, seconds, agents):
             return "processes"
         for top in self.job["tmpfs"]:
             status = os.statvfs(top)
@@ -155,6 +175,16 @@ class Agents:
         if most and (any(count > most for count in self.counted.values()) or self._logged(most)):
             return "output"
         return None
+
+    def _cpu(self, seconds: dict[tuple[int, str], float], waited: float) -> float:
+        """Seconds that the box has computed. Two sums, of which each misses something: what lived too shortly
+        to be seen, and what a parent that ignores its children's end leaves uncounted.
+        """
+        self.before += sum(spent for one, spent in self.seconds.items() if one not in seconds)
+        self.seconds = seconds
+        ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+        alive = sum(seconds.values())
+        return max(self.before + alive, ended.ru_utime + ended.ru_stime + waited + alive)
 
     def _logged(self, most: int) -> bool:
         for place, _, files in os.walk(self.job["logs"]):

@@ -36,7 +36,7 @@ class Cuda:
     """The GPUs that this rank believes to see. Indices are the script's; `physical` gives the machine's."""
 
     def __init__(self, recorder: Any, count: int) -> None:
-        self.recorder, self.count = recorder, count
+        self.count, self.owner, self.ops = count, recorder.owner, recorder.ops
         self.node = os.environ.get("GROUP_RANK") or os.environ.get("SLURM_NODEID") or "0"
         self.current = 0
         self.pending: list = []      # what NCCL was asked for and the host has not waited for
@@ -49,13 +49,17 @@ class Cuda:
         self.notes: dict = {}
         self.active: Any = None      # the mode, once torch is there
         recorder.settle, recorder.where = self.settle, self.where
+        # Functions, not the recorder: a script reaches this object.
+        self.tell = lambda name, **detail: recorder.event(name, **detail)
+        self.inside = lambda: recorder.busy.get(get_ident(), {})
+        self.late = lambda *told: recorder.late(*told)
 
     # -- what is noted, what is raised ---------------------------------------------------------------------
 
     def note(self, name: str, **detail: Any) -> None:
         self.notes[name] = self.notes.get(name, 0) + 1
         if self.notes[name] <= MOST_NOTES:
-            self.recorder.event(name, **detail)
+            self.tell(name, **detail)
 
     def error(self, kind: Any, message: str) -> Any:
         """The exception that CUDA would raise here."""
@@ -137,7 +141,7 @@ class Cuda:
 
     def settle(self) -> None:
         """What was asked of the GPU before comes first: wait for it, as its stream would."""
-        if not self.pending or getattr(self.recorder, "owner", None) != os.getpid():
+        if not self.pending or self.owner != os.getpid():
             return
         found, self.pending = self.pending, []
         for work in found:
@@ -155,22 +159,23 @@ class Cuda:
         return all(work.is_done() for work in self.pending)
 
 
+CUDA: Any = None   # set when the stand-in is put in place; no attribute of what a script sees leads to it
+
+
 class Followed:
     """What our own classes lack is noted, like any other call that is not followed."""
 
-    cuda: Any = None   # set when the stand-in is put in place
-
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("__"):
-            self.cuda.note("cuda_unknown", what=f"{type(self).__name__}.{name}")
-        raise self.cuda.error(AttributeError, f"{type(self).__name__!r} object has no attribute {name!r}")
+            CUDA.note("cuda_unknown", what=f"{type(self).__name__}.{name}")
+        raise CUDA.error(AttributeError, f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
 class Stream(Followed):
     """Every stream is the one stream: works run in the order in which they were asked for."""
 
     def __init__(self, device: Any = None, priority: int = 0, **_: Any) -> None:
-        self.device_index = self.cuda.index(device)
+        self.device_index = CUDA.index(device)
         self.device_type, self.priority, self.stream_id, self.cuda_stream = 1, priority, 0, 0
         self.before: list = []
 
@@ -179,12 +184,12 @@ class Stream(Followed):
         return sys.modules["torch"].device("cuda", self.device_index)
 
     def synchronize(self) -> None:
-        self.cuda.synchronize("stream")
+        CUDA.synchronize("stream")
 
     def query(self) -> bool:
-        done = self.cuda.is_done()
+        done = CUDA.is_done()
         if done:
-            self.cuda.synchronize("stream")
+            CUDA.synchronize("stream")
         return done
 
     def is_capturing(self) -> bool:
@@ -204,11 +209,11 @@ class Stream(Followed):
     event: Any = None
 
     def __enter__(self) -> Stream:
-        self.before.append(self.cuda.exchange(self.device_index))
+        self.before.append(CUDA.exchange(self.device_index))
         return self
 
     def __exit__(self, *_: Any) -> None:
-        self.cuda.exchange(self.before.pop())
+        CUDA.exchange(self.before.pop())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Stream) and other.device_index == self.device_index
@@ -231,22 +236,22 @@ class Event(Followed):
         self.at: float | None = None
         self.pending: list = []
         self.cuda_event = id(self)
-        self.cuda.note("cuda_event")
+        CUDA.note("cuda_event")
 
     @property
     def device(self) -> Any:
-        return sys.modules["torch"].device("cuda", self.cuda.current)
+        return sys.modules["torch"].device("cuda", CUDA.current)
 
     def record(self, stream: Any = None) -> None:
-        self.cuda.dirty = True
-        self.at, self.pending, self.waited = _now(), list(self.cuda.pending), self.cuda.synchronised
+        CUDA.dirty = True
+        self.at, self.pending, self.waited = _now(), list(CUDA.pending), CUDA.synchronised
 
     def wait(self, stream: Any = None) -> None:
         pass
 
     def synchronize(self) -> None:
         if self.at is not None:
-            self.cuda.settle()
+            CUDA.settle()
             self.waited = -1
 
     def query(self) -> bool:
@@ -258,13 +263,13 @@ class Event(Followed):
         return True
 
     def complete(self) -> bool:
-        return self.at is not None and (self.waited < 0 or self.waited < self.cuda.synchronised)
+        return self.at is not None and (self.waited < 0 or self.waited < CUDA.synchronised)
 
     def time(self) -> float:
         return max([self.at or 0.0, *(work.done_at or 0.0 for work in self.pending)])
 
     def elapsed_time(self, end_event: Any) -> float:
-        error = self.cuda.error
+        error = CUDA.error
         if not (self.timing and end_event.timing):
             raise error(ValueError, "Both events must be created with argument 'enable_timing=True'.")
         if self.at is None or end_event.at is None:
@@ -280,11 +285,10 @@ class Pending:
     """A collective that was asked of NCCL: gloo does it meanwhile, and the host has not waited for it."""
 
     def __init__(self, cuda: Any, work: Any, call: tuple) -> None:
-        self.cuda: Any = cuda
         self.work: Any = work
         self.call: Any = call
         self.done_at: Any = None
-        self.mark = cuda.recorder.busy.get(get_ident(), {})
+        self.mark = cuda.inside()
         self.mark["later"] = cuda.dirty = True
 
     def is_done(self) -> bool:
@@ -299,5 +303,5 @@ class Pending:
             error = raised
             raise
         finally:
-            self.cuda.recorder.late(self.mark, *self.call, error)
+            CUDA.late(self.mark, *self.call, error)
             self.work = self.call = None   # an event that remembers us must keep no tensor alive

@@ -6,10 +6,10 @@ sitecustomize.py, which loads this file, hold here too.
 
 Each mark has a number and a seal, made with a secret of the launch (AUTOGRADER_SEAL). That shows marks that
 were added, changed or taken away by whoever only finds the file. It does not stop a script that digs the
-secret out of its own process: for that one there is the look at its text (verdict/script_look.py).
+secret out of its own process: for that one there are _autograder_guard.py beside this file, and the look at
+its text (verdict/script_look.py).
 """
 
-# ruff: noqa: SIM105  contextlib is not loaded yet, and could be a student's
 from __future__ import annotations
 
 import _imp
@@ -71,10 +71,9 @@ class Recorder:
         self.count = self.gradients = 0
         self.numbers = itertools.count()   # `next` of it is atomic: the thread writes marks too
         self.events: dict = {}             # name -> how many
-        # What must still be itself at the end: modules, name, object.
-        self.placed: list = [(("time",), "sleep", _sleep), (("builtins",), "print", print)]
         self.busy: dict = {}        # thread -> the mark it is inside
-        self.trace: Any = None      # PyTorch's function that gives its Flight Recorder
+        self.place: Any = None      # these two: see _autograder_guard.py
+        self.flight: Any = None
         self.settle: Any = None     # what simulated GPUs do before the next collective
         self.ops = OPS
         self.delays = [item.split(":") for item in delays.split(";") if item]
@@ -211,20 +210,6 @@ class Recorder:
         except Exception:
             pass
 
-    def flight_recorder(self) -> None:
-        try:
-            if self.trace is None or _getpid() != self.owner:
-                return
-            data = self.trace()
-            data = data.encode() if isinstance(data, str) else bytes(data)
-            path = os.path.join(self.folder, f"flight{self.rank}.json")
-            with open(path + ".part", "wb") as file:
-                file.write(data)
-            self.put("flight", sum=self.digest(data).decode())   # before it is there: a kill may come between
-            os.replace(path + ".part", path)
-        except Exception:
-            pass
-
     def dump(self) -> None:
         """Where this rank stands; the launcher waits for the `dumped` mark."""
         try:
@@ -239,7 +224,7 @@ class Recorder:
                 self.put("enter", **inside)
         except Exception:
             pass
-        self.flight_recorder()
+        self.flight()
         self.put("dumped")
 
     def watch(self) -> None:
@@ -249,25 +234,6 @@ class Recorder:
                 if _exists(request):
                     self.dump()
                     return
-        except Exception:
-            pass
-
-    def replaced(self) -> None:
-        """Tell which of the functions that we put in place, or count on, a script put another one for."""
-        try:
-            for modules, name, kept in self.placed:
-                for module in modules:
-                    if getattr(sys.modules.get(module), name, kept) is not kept:
-                        self.event("replaced", what=module + "." + name)
-        except Exception:
-            pass
-
-    def end(self) -> None:
-        self.replaced()
-        self.flight_recorder()
-        self.put("end")
-        try:
-            self.stop.release()
         except Exception:
             pass
 

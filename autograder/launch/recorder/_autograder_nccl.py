@@ -22,7 +22,7 @@ OBJECTS = {"all_gather_object", "gather_object", "broadcast_object_list", "scatt
 
 def hook(cuda: Any, module: Any) -> None:
     """Stand in front of torch.distributed.distributed_c10d's functions, behind the recorder's own."""
-    for op in cuda.recorder.ops:
+    for op in cuda.ops:
         if hasattr(module, op) and op not in OBJECTS:
             setattr(module, op, _collective(cuda, module, op, getattr(module, op)))
     module.init_process_group = _init(cuda, module, module.init_process_group)

@@ -20,7 +20,7 @@ AS_THEY_ARE = {
 
 def install(cuda: Any, torch: Any, witness: Any) -> None:
     """Put the stand-in in the place of torch's own functions."""
-    stand_in.Followed.cuda = cuda
+    stand_in.CUDA = cuda
     stand_in.Stream.event = stand_in.Event
     ours = _functions(cuda, torch)
     module = torch.cuda
@@ -136,13 +136,13 @@ class Guard(stand_in.Followed):
     """torch.accelerator.device_index"""
 
     def __init__(self, device: Any) -> None:
-        self.idx, self.before = (-1 if device is None else self.cuda.index(device)), -1
+        self.idx, self.before = (-1 if device is None else stand_in.CUDA.index(device)), -1
 
     def __enter__(self) -> None:
-        self.before = self.cuda.exchange(self.idx)
+        self.before = stand_in.CUDA.exchange(self.idx)
 
     def __exit__(self, *_: Any) -> None:
-        self.cuda.exchange(self.before)
+        stand_in.CUDA.exchange(self.before)
 
 
 def _unfollowed(cuda: Any, name: str) -> Any:

@@ -13,11 +13,14 @@ from __future__ import annotations
 
 import _thread
 import atexit
+import gc
 import os
 import sys
 from _thread import get_ident
 from sys import _getframe
 
+from _autograder_finder import finder, hide  # type: ignore[import-not-found]
+from _autograder_guard import guard  # type: ignore[import-not-found]
 from _autograder_marks import (  # type: ignore[import-not-found]
     OPS,
     SMALL,
@@ -42,10 +45,10 @@ def _hook_collectives(recorder: Recorder, module: Any) -> None:
     dressed["destroy_process_group"] = _recorded_destroy(recorder, module.destroy_process_group)
     for name, call in dressed.items():
         setattr(module, name, call)
-        recorder.placed.append((("torch.distributed", module.__name__), name, call))
+        recorder.place(("torch.distributed", module.__name__), name, call)
     core = "torch._C._distributed_c10d"
-    recorder.trace = getattr(sys.modules.get(core), "_dump_fr_trace_json", None)
-    recorder.placed.append(((core,), "_dump_fr_trace_json", recorder.trace))
+    trace = getattr(sys.modules.get(core), "_dump_fr_trace_json", None)
+    recorder.place((core,), "_dump_fr_trace_json", trace)
 
 
 def _recorded(recorder: Recorder, op: str, original: Any) -> Any:
@@ -54,6 +57,8 @@ def _recorded(recorder: Recorder, op: str, original: Any) -> Any:
         caller = _getframe(1).f_globals.get("__name__") or ""
         torchs = caller.startswith("torch.") and caller != "torch.distributed.nn.functional"
         if torchs or get_ident() in recorder.busy:
+            if not torchs:   # inside another one: only who holds the recorder gets here
+                recorder.event("replaced", what=f"torch.distributed.{op}")
             return original(*args, **kwargs)
         if recorder.settle is not None:
             recorder.settle()
@@ -91,7 +96,7 @@ def _recorded_init(recorder: Recorder, module: Any, original: Any) -> Any:
 
 def _recorded_destroy(recorder: Recorder, original: Any) -> Any:
     def destroy_process_group(*args: Any, **kwargs: Any) -> Any:
-        recorder.flight_recorder()
+        recorder.flight()
         result = original(*args, **kwargs)
         recorder.event("destroy")
         return result
@@ -123,7 +128,7 @@ def _hook_ddp(recorder: Recorder, module: Any) -> None:
 
     dress(__init__, original)
     kind.__init__ = __init__
-    recorder.placed.append((("torch.nn.parallel", module.__name__), "DistributedDataParallel", kind))
+    recorder.place(("torch.nn.parallel", module.__name__), "DistributedDataParallel", kind)
 
 
 def _gradient_hook(recorder: Recorder, name: str) -> Any:
@@ -214,33 +219,6 @@ def _simulate(recorder: Recorder, gpus: int) -> Any:
     return cuda
 
 
-class Finder:
-    """Lets a module of HOOKS load as usual, then hooks it before anyone has copied its names."""
-
-    def __init__(self, recorder: Recorder) -> None:
-        self.recorder = recorder
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name not in HOOKS:
-            return None
-        try:
-            spec = sys.modules["_frozen_importlib_external"].PathFinder.find_spec(name, path)
-            load = spec.loader.exec_module
-
-            def exec_module(module: Any) -> None:
-                del spec.loader.exec_module
-                load(module)
-                try:
-                    HOOKS[name](self.recorder, module)
-                except Exception:
-                    pass
-
-            spec.loader.exec_module = exec_module
-            return spec
-        except Exception:
-            return None
-
-
 def _start() -> None:
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != HERE]
     _next_sitecustomize()
@@ -276,9 +254,15 @@ def _start() -> None:
         previous(kind, error, trace)
 
     sys.excepthook = excepthook
-    atexit.register(recorder.end)
-    sys.meta_path.insert(0, Finder(recorder))
+    end = guard(recorder, [globals(), sys.modules["_autograder_marks"].__dict__])
+    recorder.place(("time",), "sleep", sys.modules["time"].sleep)
+    recorder.place(("builtins",), "print", print)
+    atexit.register(end)
+    sys.meta_path.insert(0, finder(recorder, HOOKS))
     _thread.start_new_thread(recorder.watch, ())
+    if cuda is None:
+        hide()
+    gc.freeze()   # what lives now is in no list of living objects
 
 
 def _close() -> None:
