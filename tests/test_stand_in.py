@@ -16,7 +16,7 @@ import pytest
 from autograder import gpu_marks, launch
 from autograder.launch import command, store
 from autograder.launch.run import Delay, Event, Request, Run
-from autograder.verdict import diagnosis, evidence, gpu, marks
+from autograder.verdict import diagnosis, evidence, gpu, marks, record_look
 from autograder.verdict.outcome import NotGraded, TestFailed
 
 SCRIPTS = Path(__file__).parent / "stand_in"
@@ -340,6 +340,7 @@ def test_events_time_the_work_and_not_the_launch(tmp_path: Path) -> None:
     printed = next(line for line in run.stdout.splitlines() if line.startswith("all_reduce_ms"))
     assert float(printed.split()[1]) >= 270
     assert all(judged(run).values())
+    assert record_look.look(run) == []   # torch comes back to its collectives through the simulation
 
 
 @pytest.mark.launch
@@ -347,6 +348,7 @@ def test_two_ranks_on_one_simulated_gpu(tmp_path: Path) -> None:
     run = run_of(tmp_path, wrong(("torch.cuda.set_device(local)", "local = 0")), **PAIR)
     found = diagnosis.diagnose(run)
     assert found is not None and found.id == "duplicate-gpu"
+    assert record_look.look(run) == []
 
 
 def real_gpus() -> int:

@@ -54,10 +54,12 @@ def _hook_collectives(recorder: Recorder, module: Any) -> None:
 def _recorded(recorder: Recorder, op: str, original: Any) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         # PyTorch's own calls (FSDP, DDP hooks, all_gather_object…) are the Flight Recorder's affair.
-        caller = _getframe(1).f_globals.get("__name__") or ""
+        space = _getframe(1).f_globals
+        caller = space.get("__name__") or ""
         torchs = caller.startswith("torch.") and caller != "torch.distributed.nn.functional"
         if torchs or get_ident() in recorder.busy:
-            if not torchs:   # inside another one: only who holds the recorder gets here
+            # Inside another one: only who holds the recorder gets here, and torch through our simulated GPUs.
+            if not torchs and all(space is not own for own in SIMULATION):
                 recorder.event("replaced", what=f"torch.distributed.{op}")
             return original(*args, **kwargs)
         if recorder.settle is not None:
@@ -181,6 +183,7 @@ HOOKS: dict[str, Any] = {
 
 # -- simulated GPUs (see _autograder_cuda.py) ---------------------------------------------------------------
 
+SIMULATION: list = []   # the globals of what torch calls in the place of a collective
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -202,7 +205,9 @@ def _simulate(recorder: Recorder, gpus: int) -> Any:
     def hook_torch(recorder: Recorder, torch: Any) -> None:
         _load("_autograder_torch_cuda").install(cuda, torch, witness)
         _load("_autograder_place")
-        _load("_autograder_mode").install(cuda)
+        mode = _load("_autograder_mode")
+        mode.install(cuda)
+        SIMULATION.append(mode.__dict__)
 
     def hook_collectives(recorder: Recorder, module: Any) -> None:
         _load("_autograder_nccl").hook(cuda, module)
