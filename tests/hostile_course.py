@@ -48,7 +48,7 @@ assignments:
      data: []}
 """
 # What one launch and one copy may take: short for mini, where nothing honest takes a second.
-LIMITS = {"mini": (5, 14), "duo": (90, 240)}
+LIMITS = {"mini": (5, 20), "duo": (90, 240)}
 
 HONEST_LABO = {
     "mini": """\

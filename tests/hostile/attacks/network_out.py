@@ -11,6 +11,8 @@ def joint(famille, adresse):
         prise.settimeout(0.3)
         try:
             prise.connect(adresse)
+            if prise.getsockname() == prise.getpeername():   # its own port was drawn: it meets itself
+                raise OSError
             prise.sendall(b"@TOKEN@")
             print("STOLEN: reached", adresse, flush=True)
         except OSError as erreur:

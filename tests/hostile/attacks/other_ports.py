@@ -9,6 +9,7 @@ import socket
 for port in [29400, 29500, 29531, int("@PORT@"), *range(29500, 29600), *range(32768, 33268)]:
     with socket.socket() as prise:
         prise.settimeout(0.2)
-        if prise.connect_ex(("127.0.0.1", port)) == 0:
+        # A socket that was given this very port as its own meets itself.
+        if prise.connect_ex(("127.0.0.1", port)) == 0 and prise.getsockname() != prise.getpeername():
             print("STOLEN: somebody listens on", port, flush=True)
             prise.sendall(b"@TOKEN@")
