@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import os
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from rich.console import Console
 
 from autograder import course as courses
 from autograder.batch.grade import ClassReport, Row, grade_class
-from autograder.batch.record import refusal
+from autograder.notebook.examine import examine
+from autograder.notebook.generate import refusal
 from autograder.report.table import class_view, left_by_hand, not_graded_lines
 
 
@@ -213,6 +215,27 @@ def test_a_test_that_was_mended_reaches_the_gradebook(tmp_path: Path) -> None:
 ])
 def test_a_refusal_is_told_by_its_error(told: str, line: str) -> None:
     assert refusal(told) == line
+
+
+def test_a_result_that_cannot_be_written_stops_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    course = tiny_course.make_course(tmp_path)
+    for student in ("alice", "bob"):
+        tiny_course.hand_in(tmp_path, student, tiny_course.copy_notebook())
+
+    def nested(*args: Any, student: str, **more: Any) -> Any:
+        result = examine(*args, student=student, **more)
+        outputs: Any = []
+        for _ in range(20_000 if student == "alice" else 0):
+            outputs = [outputs]
+        return dataclasses.replace(result, cells={**result.cells, "x": outputs})
+
+    monkeypatch.setattr("autograder.batch.grade.examine", nested)
+    report = grade_class(course)
+    assert [one.result.graded for one in report.rows] == [False, True]
+    assert "RecursionError" in row(report, "alice").result.details[0]
+    assert (row(report, "alice").recorded.problem, row(report, "bob").recorded.score) == (None, 6)
 
 
 def test_an_unknown_assignment_is_refused(tmp_path: Path) -> None:

@@ -182,20 +182,23 @@ def _one(
             full = trouble.disk_full(error)
             if full and nearly_full():
                 raise trouble.full(course.root) from None
-            result = not_graded(exam, text("grading.disk-full" if full else "grading.examine-failed"))
-            result = replace(result, student=student, details=(traceback.format_exc(),))
+            result = _failed(exam, student, "grading.disk-full" if full else "grading.examine-failed")
     result = of_copy(result, standing)
     if result != before:
         try:
             keep(result, path)
         except (ValueError, TypeError, RecursionError):  # of a shape that cannot be written: never a zero
-            result = replace(not_graded(exam, text("grading.examine-failed")), student=student)
-            result = of_copy(replace(result, details=(traceback.format_exc(),)), standing)
+            result = of_copy(_failed(exam, student, "grading.examine-failed"), standing)
             keep(result, path)
     if standing is not None and standing.examined:
         for partner in standing.members[1:]:
             keep(of_partner(result, partner), result_path(course.root, exam.assignment, partner))
     return result
+
+
+def _failed(exam: Exam, student: str, cause: str) -> CopyResult:
+    """Not graded, by the exception that is being handled: its traceback is for the grader."""
+    return replace(not_graded(exam, text(cause)), student=student, details=(traceback.format_exc(),))
 
 
 def _own(result: CopyResult, student: str) -> bool:

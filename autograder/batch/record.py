@@ -22,6 +22,7 @@ from autograder.batch.handin import TIMESTAMP, read_timestamp, timestamp_line
 from autograder.batch.shared_marks import share
 from autograder.notebook.cells import CopyError
 from autograder.notebook.exam import Exam
+from autograder.notebook.generate import refusal
 from autograder.notebook.gradebook import sync_gradebook
 from autograder.notebook.nbconfig import configure, utc_naive
 from autograder.notebook.received import folder_problem, read_submitted
@@ -198,14 +199,6 @@ def _convert(
                 raise stop
             return refusal((tracebacks or said or [error])[-1])
     return None
-
-
-def refusal(told: str) -> str:
-    """The line that says what went wrong: of a traceback the error itself, whose message may have several."""
-    lines = [line for line in told.splitlines() if line.strip()] or ["?"]
-    frames = [number for number, line in enumerate(lines) if line.startswith("  File ")]
-    after = [line for line in lines[frames[-1]:] if not line[0].isspace()] if frames else []
-    return (after or lines[-1:])[0].strip()
 
 
 def _read(api: Any, student: str, assignment: str, problem: str | None) -> Recorded:

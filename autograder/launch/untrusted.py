@@ -6,6 +6,7 @@ Only regular files are opened, never more than a limit is read, and a field is r
 from __future__ import annotations
 
 import _imp
+import contextlib
 import json
 import math
 import os
@@ -14,7 +15,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 MOST_BYTES = 16 * 1024 * 1024   # per file; the recorder itself writes far less
 MOST_LINES = 40_000
@@ -27,19 +28,37 @@ _NAME = re.compile(r"[\w.:>-]+(?: [\w.:>-]+)*")
 _SEALED = re.compile(rb'(?P<line>.*),"s":"(?P<seal>[0-9a-f]{16})"\}', re.DOTALL)
 
 
-def read(path: Path, limit: int = MOST_BYTES) -> tuple[bytes, bool]:
-    """The first `limit` bytes of a regular file (b"" of anything else), and whether that is all of it."""
+class NotRegular(OSError):
+    """A link, a pipe, a folder: not a regular file."""
+
+
+@contextlib.contextmanager
+def regular(path: Path) -> Iterator[tuple[IO[bytes], int]]:
+    """A regular file, open for reading, and its size; OSError for what is absent, NotRegular for the rest."""
     flags = os.O_RDONLY
     for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY", "O_CLOEXEC"):   # a link, a pipe that nobody writes
         flags |= getattr(os, name, 0)
+    with open(os.open(path, flags), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise NotRegular(f"{path} is not a regular file")
+        yield file, status.st_size
+
+
+def read(path: Path, limit: int = MOST_BYTES) -> tuple[bytes, bool]:
+    """The first `limit` bytes of a regular file (b"" of anything else), and whether that is all of it."""
     try:
-        with open(os.open(path, flags), "rb") as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                return b"", False
-            return file.read(limit), status.st_size <= limit
+        with regular(path) as (file, size):
+            return file.read(limit), size <= limit
+    except NotRegular:
+        return b"", False
     except (OSError, ValueError):
         return b"", True
+
+
+def readable(content: object) -> str:
+    """A text that can be written: half of a surrogate pair cannot."""
+    return str(content).encode("utf-8", "replace").decode()
 
 
 def text(path: Path, limit: int = MOST_BYTES) -> str:
@@ -135,7 +154,7 @@ def words(value: Any, most: int = MOST_TEXT) -> str:
     """A text that can be written: no lone surrogate, and cut."""
     if not isinstance(value, str):
         raise ValueError("not a text")
-    return value[:most].encode("utf-8", "replace").decode("utf-8")
+    return readable(value[:most])
 
 
 def name(value: Any) -> str:

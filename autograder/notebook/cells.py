@@ -18,6 +18,7 @@ from typing import Any, Literal
 import nbformat
 from nbformat import NotebookNode
 
+from autograder.launch.untrusted import readable
 from autograder.messages import text
 from autograder.notebook.stubs import CODE_STUB, TEXT_STUB
 
@@ -171,8 +172,7 @@ def join_lines(source: object) -> str:
     """A cell's text, from a string or a list of lines, with plain line ends."""
     if isinstance(source, list):
         source = "".join(str(line) for line in source)
-    plain = str(source).encode("utf-8", errors="replace").decode()  # half a surrogate pair cannot be written
-    return plain.replace("\r\n", "\n").replace("\r", "\n")
+    return readable(source).replace("\r\n", "\n").replace("\r", "\n")
 
 
 # ------------------------------------------------------------------------------------------------ roles

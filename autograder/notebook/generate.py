@@ -133,6 +133,14 @@ def _convert(course: Course, name: str, work: Path, db_url: str | None) -> None:
 
 
 def _reason(said: list[str]) -> str:
-    """The last line of the last traceback that nbgrader logged: what really went wrong."""
+    """What really went wrong, by the last traceback that nbgrader logged."""
     tracebacks = [text for text in said if text.startswith("Traceback")]
-    return tracebacks[-1].strip().splitlines()[-1] if tracebacks else ""
+    return refusal(tracebacks[-1]) if tracebacks else ""
+
+
+def refusal(told: str) -> str:
+    """The line that says what went wrong: of a traceback the error itself, whose message may have several."""
+    lines = [line for line in told.splitlines() if line.strip()] or ["?"]
+    frames = [number for number, line in enumerate(lines) if line.startswith("  File ")]
+    after = [line for line in lines[frames[-1]:] if not line[0].isspace()] if frames else []
+    return (after or lines[-1:])[0].strip()

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from autograder.launch.untrusted import readable
+
 Outputs = list[dict[str, Any]]
 
 # What is shown of a display, and the characters kept of each kind in a whole copy. Rendering a page takes a
@@ -22,11 +24,6 @@ MOST = {TEXT: 4_000_000, PAGES: 1_000_000, PICTURES: 24_000_000}
 MOST_OF_ONE = {TEXT: 1_000_000, PAGES: 100_000, PICTURES: 8_000_000}
 MOST_OUTPUTS = 300   # of one cell
 _BASE64 = re.compile(r"[\w+/=\s]*", re.ASCII)
-
-
-def readable(content: object) -> str:
-    """A text that can be written: half of a surrogate pair cannot."""
-    return str(content).encode("utf-8", "replace").decode()
 
 
 def outputs_of(cells: Mapping[Any, Any], wanted: list[str], base: Path) -> dict[str, Outputs]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
+from autograder.launch.untrusted import readable
 from autograder.messages import text
 from autograder.notebook.cells import CopyError, read_notebook
 
@@ -78,5 +79,5 @@ def nearest_notebook(folder: Path, assignment: str) -> str | None:
 
 def printable(name: str) -> str:
     """A file's name without what a terminal would obey or could not show."""
-    shown = name.encode("utf-8", "replace").decode()
+    shown = readable(name)
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in shown)

@@ -27,7 +27,7 @@ from autograder.launch.faults import NEARLY_FULL
 from autograder.leftovers import scratch
 from autograder.messages import text
 from autograder.notebook.apart import boxed_environment, clean_environment, run_module
-from autograder.notebook.outputs import Outputs, outputs_of, readable
+from autograder.notebook.outputs import Outputs, outputs_of
 from autograder.notebook.plain import decode
 from autograder.notebook.result import NOT_THE_COPY
 from autograder.verdict.personal import STUDENT
@@ -134,7 +134,7 @@ def _answers(told: dict[Any, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     for name, answer in told.items():
         try:
             if "absent" in answer:
-                absent[str(name)] = readable(answer["absent"])[:80]
+                absent[str(name)] = untrusted.readable(answer["absent"])[:80]
             else:
                 values[str(name)] = decode(answer["value"])
         except (ValueError, TypeError, KeyError):
@@ -169,13 +169,10 @@ def read_regular(path: Path, limit: int) -> bytes | None:
     folder).
     """
     try:
-        if not stat.S_ISREG(path.lstat().st_mode) or path.lstat().st_size > limit:
+        if path.is_symlink():   # where the system cannot be told not to follow one
             return None
-        # O_NOFOLLOW, where it is known: the file could have become a link since.
-        with open(
-            os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)), "rb"
-        ) as file:
-            return file.read(limit)
+        with untrusted.regular(path) as (file, size):
+            return file.read(limit) if size <= limit else None
     except OSError:
         return None
 
