@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from autograder.course import find_root
 from autograder.launch import box
+from autograder.launch.warm import client as warm
 from autograder.messages import number, plural, text
 
 if TYPE_CHECKING:
@@ -185,11 +186,9 @@ def check_gpu(torch: dict[str, Any]) -> Finding:
 def check_disk(folder: Path) -> Finding:
     for place in (folder, Path(tempfile.gettempdir())):
         try:
-            with tempfile.NamedTemporaryFile(dir=place):
-                pass
+            tempfile.NamedTemporaryFile(dir=place).close()
         except OSError as error:
-            found = text("doctor.disk.readonly", folder=place, error=error.strerror)
-            return _finding("disk", "fail", found)
+            return _finding("disk", "fail", text("doctor.disk.readonly", folder=place, error=error.strerror))
         free = shutil.disk_usage(place).free / 2**30
         if free < MINIMUM_DISK_GIB:
             return _finding("disk", "fail", text("doctor.disk.missing", free=number(free, 1), folder=place))
@@ -252,12 +251,13 @@ def answers(address: str, port: str) -> bool:
 
 
 def check_sandbox(folder: Path) -> Iterator[Finding]:
-    """On a grader's machine: can students' code be kept in a box? Nothing elsewhere."""
+    """On a grader's machine: can students' code be kept in a box, and launched fast? Nothing elsewhere."""
     root = find_root(folder)
     if root is not None and (root / "source").is_dir():
         why = box.why_not()
         found = text("doctor.sandbox.missing" if why else "doctor.sandbox.found")
         yield _finding("sandbox", "warn" if why else "ok", found, why=why)
+        yield _finding("warm", "ok", text("doctor.warm.missing" if warm.why_not() else "doctor.warm.found"))
 
 
 def check_launch() -> Finding:

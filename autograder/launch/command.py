@@ -23,7 +23,9 @@ from autograder.launch.run import Request
 COURSE_PORT = 29531
 ADDRESS = "127.0.0.1"
 RECORDER = Path(__file__).parent / "recorder"
-RECORDER_FILE = r"recorder[/\\](?:sitecustomize|_autograder_\w+)\.py"   # how its paths end, in a traceback
+# How the paths of what is ours in a rank end, in a traceback: the recorder, and what a warm server runs.
+RECORDER_FILE = (
+    r"(?:recorder[/\\](?:sitecustomize|_autograder_\w+)|warm[/\\]server[/\\]\w+|launch[/\\]supervisor)\.py")
 FRESH = "{fresh}"   # in a variable's value: a folder of this launch alone
 MARKER = "AUTOGRADER_LAUNCH"   # in the environment of every process of a launch: how to find them all
 
@@ -51,22 +53,12 @@ def environment(
     platform: str = sys.platform,
 ) -> dict[str, str]:
     """The environment of the launch: the inherited one cleaned, ours, then what the request asks for."""
-    source = os.environ if inherited is None else inherited
-    env = {name: value for name, value in source.items() if not left_by_others(name)}
-    env |= {
-        "OMP_NUM_THREADS": "1",
-        "PYTHONUTF8": "1",
-        "PYTHONFAULTHANDLER": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONPATH": os.pathsep.join([str(RECORDER), *filter(None, [source.get("PYTHONPATH")])]),
-        "TORCH_FR_BUFFER_SIZE": "1000",
+    env = base_environment(inherited, platform) | {
         MARKER: marker,
         "AUTOGRADER_RECORD": str(record),
         "AUTOGRADER_EPOCH": repr(epoch),
         "AUTOGRADER_SEAL": str(seal(record)),
     }
-    if platform.startswith("linux"):
-        env["GLOO_SOCKET_IFNAME"] = "lo"
     if request.detail:
         env["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"
     if request.delays:
@@ -82,6 +74,23 @@ def environment(
     # Always `file://{fresh}/name`: a POSIX path from its root, on Windows too (`/C:/…`).
     own = "/" + fresh(record).as_posix().lstrip("/")
     return env | {name: value.replace(FRESH, own) for name, value in request.env.items()}
+
+
+def base_environment(
+    inherited: Mapping[str, str] | None = None, platform: str = sys.platform
+) -> dict[str, str]:  # fmt: skip
+    """What all launches have in common: the inherited environment cleaned, and ours."""
+    source = os.environ if inherited is None else inherited
+    env = {name: value for name, value in source.items() if not left_by_others(name)}
+    env |= {
+        "OMP_NUM_THREADS": "1",
+        "PYTHONUTF8": "1",
+        "PYTHONFAULTHANDLER": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPATH": os.pathsep.join([str(RECORDER), *filter(None, [source.get("PYTHONPATH")])]),
+        "TORCH_FR_BUFFER_SIZE": "1000",
+    }
+    return env | ({"GLOO_SOCKET_IFNAME": "lo"} if platform.startswith("linux") else {})
 
 
 _SEALS: dict[Path, int] = {}   # of the last launches of this process, by their record's folder

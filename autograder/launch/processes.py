@@ -1,7 +1,8 @@
 """Start the processes of a launch, stop them in order, and leave none behind.
 
-Three ways with one face: `Boxed` (in a sandbox, see box.py), `Supervised` (Linux, macOS: a small process of
-ours adopts and ends whatever the launcher leaves, even if we are killed meanwhile) and `Direct` (Windows).
+Four ways with one face: `Boxed` (in a sandbox, see box.py), `Supervised` (Linux, macOS: a small process of
+ours adopts and ends whatever the launcher leaves, even if we are killed meanwhile), `Forked` (the same, in a
+process of a warm server, see warm/) and `Direct` (Windows).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import contextlib
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -23,6 +25,7 @@ import psutil
 from autograder.launch import box as boxes
 from autograder.launch import view
 from autograder.launch.command import MARKER, SHUTDOWN_S
+from autograder.launch.warm import client as warm
 
 # torchrun needs SHUTDOWN_S for ranks that ignore SIGTERM, then a moment for itself.
 GRACE_S = SHUTDOWN_S + 4.0
@@ -58,9 +61,13 @@ class Ended:
 
 
 class Boxed:
-    """In a box, whose process 1 starts the agents, stops them in order, and hands back what they left."""
+    """In a box, whose process 1 starts the agents, stops them in order, and hands back what they left.
 
-    def __init__(self, job: Job) -> None:
+    `server`: a connection to a warm server, whose processes enter the box and are its agents; process 1
+    starts them as ever if none comes.
+    """
+
+    def __init__(self, job: Job, server: socket.socket | None = None) -> None:
         assert job.box is not None
         self.job, self.box = job, job.box
         self.back, self.said = job.temp / "box.out", job.temp / "box.err"
@@ -70,11 +77,13 @@ class Boxed:
         merged = [out == err for out, err in job.outputs]
         commands = list(zip(job.commands, merged, strict=True))
         told = boxes.job(self.box, commands, job.cwd, job.env, job.outputs, job.grace_s, user)
-        with self.back.open("wb") as back, self.said.open("wb") as said:
+        with contextlib.ExitStack() as stack:
+            back, said = (stack.enter_context(path.open("wb")) for path in (self.back, self.said))
+            passed = [] if server is None else [warm.invite(stack, server, told)]
             # Its own session: a Ctrl-C at the grader's terminal comes to us alone, and we stop it in order.
             self.process = subprocess.Popen(
                 boxes.argv(self.box, etc, user), env=boxes.outside(), stdin=subprocess.PIPE, stdout=back,
-                stderr=said, start_new_session=True, bufsize=0)
+                stderr=said, start_new_session=True, bufsize=0, pass_fds=passed)
         self._tell(json.dumps(told).encode() + b"\n")
 
     def _tell(self, data: bytes) -> None:
@@ -144,15 +153,20 @@ def _line(stream: IO[bytes]) -> dict[str, Any] | None:
     return line if isinstance(line, dict) else None
 
 
+def _told(job: Job) -> dict[str, Any]:
+    """What a supervisor is told."""
+    return {
+        "commands": job.commands, "cwd": str(job.cwd), "status": str(job.temp / "status.json"),
+        "grace_s": job.grace_s, "outputs": [[str(out), str(err)] for out, err in job.outputs],
+    }
+
+
 class Supervised:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.status = job.temp / "status.json"
         path = job.temp / "job.json"
-        path.write_text(json.dumps({
-            "commands": job.commands, "cwd": str(job.cwd), "status": str(self.status), "grace_s": job.grace_s,
-            "outputs": [[str(out), str(err)] for out, err in job.outputs],
-        }), encoding="utf-8")
+        path.write_text(json.dumps(_told(job)), encoding="utf-8")
         self.process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(SUPERVISOR), str(path)], env=job.env, stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
@@ -176,6 +190,29 @@ class Supervised:
             return Ended(list(status["exit_codes"]), int(status["left_over"]))
         except (OSError, ValueError, KeyError):   # the script ended our supervisor: nothing is known
             return Ended([None] * len(self.job.commands))
+
+
+class Forked(Supervised):
+    """Supervised in a process that a warm server forks."""
+
+    def __init__(self, job: Job, server: socket.socket) -> None:
+        self.job, self.server = job, server
+        self.status = job.temp / "status.json"
+
+    def running(self) -> bool:
+        return not warm.ended(self.server, 0)
+
+    def wait(self, seconds: float) -> bool:
+        return warm.ended(self.server, seconds)
+
+    def stop(self) -> None:
+        with contextlib.suppress(OSError):
+            self.server.sendall(b"s")
+        warm.ended(self.server, self.job.grace_s + 15)
+
+    def ended(self) -> Ended:
+        self.server.close()
+        return super().ended()
 
 
 @dataclass
@@ -222,10 +259,21 @@ class Direct:
         return Ended([agent.poll() for agent in self.agents], end(self.family))
 
 
-def start(job: Job, platform: str = sys.platform) -> Boxed | Supervised | Direct:
+def start(job: Job, platform: str = sys.platform) -> Boxed | Forked | Supervised | Direct:
+    """Start it, from the warm server that this process was told of if there is one (see warm/)."""
+    return by_another(job, warm.told().launch) or (Direct(job) if platform == "win32" else Supervised(job))
+
+
+def by_another(job: Job, server: str | None) -> Boxed | Forked | None:
+    """Have it started by a box's process 1, or by the warm server at `server`; None where there is neither.
+    """
+    connection = warm.connect(job.env, server)
     if job.box is not None:
-        return Boxed(job)
-    return Direct(job) if platform == "win32" else Supervised(job)
+        return Boxed(job, connection)
+    told = {**_told(job), "env": job.env, "umask": warm.umask()}
+    if connection is not None and warm.take(connection, told):
+        return Forked(job, connection)
+    return None
 
 
 def end(processes: Iterable[psutil.Process]) -> int:

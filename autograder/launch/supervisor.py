@@ -18,14 +18,37 @@ import subprocess
 import sys
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, NoReturn
+
 PR_SET_CHILD_SUBREAPER = 36   # Linux; elsewhere orphans are found by their environment
 SETTLE_S = 0.3   # what a launcher's own helpers (multiprocessing's tracker) may take to end after it
 
 
 def main(path: str) -> None:
-    parent = os.getppid()
     with open(path, encoding="utf-8") as file:
         job = json.load(file)
+    parent = os.getppid()
+    supervise(job, lambda *told: _popen(job["cwd"], *told), lambda: os.getppid() != parent)
+
+
+def _popen(cwd: str, command: list[str], out: str, err: str) -> int:
+    with open(out, "wb") as stdout, open(err, "wb") as stderr:
+        return subprocess.Popen(
+            command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr,
+            start_new_session=True).pid
+
+
+def supervise(
+    job: dict[str, Any], start: Callable[[list[str], str, str], int], gone: Callable[[], bool],
+    told: Callable[[], bool] = bool, listened: tuple[int, ...] = (),
+) -> NoReturn:
+    """Start the agents by `start` (command, files for output and errors: its process) and see to their end.
+    `gone`: whether nobody waits for them any more; `told`: whether they are to be stopped, as by SIGTERM.
+    Both are asked from time to time, and when one of the descriptors `listened` has something to read.
+    """
     _adopt_orphans()
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
@@ -34,32 +57,28 @@ def main(path: str) -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.signal(signal.SIGTERM, lambda *_: asked.append(1))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    agents = []
-    for command, (out, err) in zip(job["commands"], job["outputs"], strict=True):
-        with open(out, "wb") as stdout, open(err, "wb") as stderr:
-            agents.append(subprocess.Popen(
-                command, cwd=job["cwd"], stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr,
-                start_new_session=True))
+    agents = [start(command, out, err)
+              for command, (out, err) in zip(job["commands"], job["outputs"], strict=True)]
     codes: dict[int, int] = {}
     deadline = None
     while True:
         _reap(codes)
-        alive = [agent.pid for agent in agents if agent.pid not in codes]
+        alive = [pid for pid in agents if pid not in codes]
         if not alive:
             break
-        if deadline is None and (asked or os.getppid() != parent):
+        if deadline is None and (asked or told() or gone()):
             deadline = time.monotonic() + job["grace_s"]
             _signal(alive, signal.SIGTERM)
         elif deadline is not None and time.monotonic() > deadline:
             _signal(alive, signal.SIGKILL)
-        if select.select([reading], [], [], 0.25)[0]:
+        if reading in select.select([reading, *listened] if deadline is None else [reading], [], [], 0.25)[0]:
             os.read(reading, 4096)
     left_over = _end_children(codes)
-    status = {"exit_codes": [codes[agent.pid] for agent in agents], "left_over": left_over}
+    status = {"exit_codes": [codes[pid] for pid in agents], "left_over": left_over}
     with open(job["status"] + ".part", "w", encoding="utf-8") as file:
         json.dump(status, file)
     os.replace(job["status"] + ".part", job["status"])
-    if os.getppid() != parent:   # nobody is left to read it
+    if gone():   # nobody is left to read it
         shutil.rmtree(os.path.dirname(job["status"]), ignore_errors=True)
     os._exit(0)   # nothing to tidy: Popen objects would only complain that we reaped for them
 
@@ -93,7 +112,7 @@ def _signal(pids: list[int], number: int) -> None:
             continue
 
 
-def _children() -> list[int]:
+def children() -> list[int]:
     """Our live children (Linux; elsewhere none is known)."""
     found = []
     for entry in os.listdir("/proc") if os.path.isdir("/proc") else []:
@@ -109,13 +128,13 @@ def _children() -> list[int]:
 
 def _end_children(codes: dict[int, int]) -> int:
     settled = time.monotonic() + SETTLE_S
-    while _children() and time.monotonic() < settled:
+    while children() and time.monotonic() < settled:
         time.sleep(0.02)
         _reap(codes)
     ended: set[int] = set()
     last = time.monotonic() + 10
     while time.monotonic() < last:
-        left = _children()   # the children of those that we end come to us in turn
+        left = children()   # the children of those that we end come to us in turn
         if not left:
             break
         ended.update(left)

@@ -55,6 +55,8 @@ class NoBox(RuntimeError):
     """The sandbox could not be made: the machine's fault, never the copy's."""
 
 
+Waited = subprocess.Popen[bytes] | processes.Boxed | processes.Forked
+
 _SETTINGS = {"PYTHONUTF8": "1", "PYTHONDONTWRITEBYTECODE": "1", "MPLBACKEND": "Agg"}
 
 
@@ -79,23 +81,25 @@ def boxed_environment(**extra: str) -> dict[str, str]:
 
 def run_module(
     module: str, arguments: list[str], cwd: Path, env: dict[str, str], limit_s: float, log: Path,
-    box: Box | None = None,
+    box: Box | None = None, server: str | None = None,
 ) -> Apart:  # fmt: skip
     """`python -m module arguments` in `cwd`; ended with all its descendants after `limit_s` seconds.
 
-    NoBox when a box is asked for and cannot be made.
+    `server`: a warm one's socket, to fork it from. NoBox when a box is asked for and cannot be made.
     """
     mark = token()
     started = time.monotonic()
     # -P: a student's json.py or autograder.py must not be imported in place of the real one.
     command = [sys.executable, "-P", "-m", module, *arguments]
-    if box is not None:
-        job = processes.Job([command], cwd, env, [(log, log)], log.parent, GRACE_S, box)
-        code, timed_out = _in_box(processes.Boxed(job), started + limit_s)
+    own = env if box is not None else env | {TOKEN: mark}
+    job = processes.Job([command], cwd, own, [(log, log)], log.parent, GRACE_S, box)
+    running = processes.by_another(job, server)
+    if running is not None:
+        code, timed_out = _by_another(running, started + limit_s)
         return Apart(code, timed_out, time.monotonic() - started, _tail(log))
     with log.open("wb") as output:
         process = subprocess.Popen(
-            command, cwd=cwd, env=env | {TOKEN: mark}, stdin=subprocess.DEVNULL,
+            command, cwd=cwd, env=own, stdin=subprocess.DEVNULL,
             stdout=output, stderr=output, start_new_session=True,
         )  # fmt: skip
         timed_out = False
@@ -114,27 +118,29 @@ def _tail(log: Path) -> str:
         return written.read().decode("utf-8", errors="replace")
 
 
-def _in_box(boxed: processes.Boxed, deadline: float) -> tuple[int | None, bool]:
-    """The exit code of a box's one command (None: it was ended with the box), and whether it was late."""
+def _by_another(running: processes.Boxed | processes.Forked, deadline: float) -> tuple[int | None, bool]:
+    """The exit code of the one command of a box, or of a warm server's process (None: it was ended with it),
+    and whether it was late.
+    """
     try:
-        timed_out = not _ended(boxed.process, deadline)
+        timed_out = not _ended(running, deadline)
     finally:
-        boxed.stop()
-    ended = boxed.ended()
+        running.stop()
+    ended = running.ended()
     if ended.failure is not None:
         raise NoBox(ended.failure)
     return ended.exit_codes[0], timed_out
 
 
-def _ended(process: subprocess.Popen[bytes], deadline: float) -> bool:
+def _ended(process: Waited, deadline: float) -> bool:
     """Wait for the process; False at the deadline."""
     while not STOP.is_set():
         left = deadline - time.monotonic()
         if left <= 0:
             return False
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(min(POLL_S, left))
-            return True
+            if process.wait(min(POLL_S, left)) is not False:
+                return True
     raise Stopped
 
 

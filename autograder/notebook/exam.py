@@ -14,6 +14,7 @@ from nbformat import NotebookNode
 import autograder
 from autograder import course as courses
 from autograder.launch import engine
+from autograder.launch.warm.client import Servers, told
 from autograder.messages import text
 from autograder.notebook.cells import LABO, CopyError, read_notebook, source_cells
 from autograder.notebook.repair import Skeleton, skeleton
@@ -74,14 +75,19 @@ def prepare(
         digest.update(path.name.encode() + path.read_bytes())
     return Exam(
         assignment, places[0], skeleton(variant(notebook, numbers), release), data, files,
-        Trusted(root, key, kept_runs, limit, sandbox=sandbox), digest.hexdigest(), places[0] == source,
-        sandbox, numbers,
+        Trusted(root, key, kept_runs, limit, sandbox=sandbox, warm=told()), digest.hexdigest(),
+        places[0] == source, sandbox, numbers,
     )  # fmt: skip
 
 
 def in_box(exam: Exam, sandbox: bool) -> Exam:
     """The same exam, with or without a box for students' code."""
     return replace(exam, sandbox=sandbox, trusted=replace(exam.trusted, sandbox=sandbox))
+
+
+def launched(exam: Exam, warm: Servers, runs: Path | None) -> Exam:
+    """The same exam, what it runs forked by these servers (none: each starts its Python), and kept there."""
+    return replace(exam, trusted=replace(exam.trusted, warm=warm, runs=runs))
 
 
 def _named_files(notebook: NotebookNode) -> tuple[str, ...]:

@@ -135,7 +135,7 @@ def _notebook(exam: Exam, submitted: NotebookNode, folder: Path, student: str | 
     limit = min(STUDENT_LIMIT_S, exam.trusted.limit_s)
     ran = run_student(
         mended.notebook, mended.roles, names, folder, exam.data, limit, skip, exam.files,
-        student if own else None, exam.sandbox,
+        student if own else None, exam.sandbox, exam.trusted.warm.notebook,
     )  # fmt: skip
     typed = ran.values.get(numbers.TYPED) if own else None
     left = replace(
@@ -159,7 +159,8 @@ def _notebook(exam: Exam, submitted: NotebookNode, folder: Path, student: str | 
         flags, remarks = (*flags, numbers.FLAG), (*remarks, told)
         if (typed_in := numbers.cell_of(mended.notebook, ran)) is not None:
             cells[typed_in] = [*cells[typed_in], *_note(told)]
-    return _assemble(exam, outcomes, cells, flags, remarks, files)
+    result = _assemble(exam, outcomes, cells, flags, remarks, files)
+    return replace(result, clock=("notebook", *result.clock)) if ran.stopped else result
 
 
 def _unread(exam: Exam, mended: Repaired, folder: Path) -> dict[str, str]:
@@ -300,11 +301,13 @@ def _assemble(
         max_score=sum(outcome.max_points for outcome in outcomes if outcome.status != "skipped"),
         tests=tests, flags=tuple(every), remarks=tuple(remarks), diagnosis=diagnosis, cells=dict(cells),
         details=tuple(outcome.cause for outcome in causes if outcome.cause), suspicions=suspicions,
+        clock=tuple(outcome.id for outcome in outcomes if outcome.timed),
     )  # fmt: skip
 
 
 def _sign(result: CopyResult, exam: Exam, student: str | None, digest: str, started: float) -> CopyResult:
     return replace(
         result, student=student, versions=versions(exam), key_fingerprint=fingerprint(exam),
-        sandbox=exam.sandbox, copy_sha256=digest, duration_s=round(time.monotonic() - started, 3),
+        sandbox=exam.sandbox, warm=any(exam.trusted.warm), copy_sha256=digest,
+        duration_s=round(time.monotonic() - started, 3),
     )  # fmt: skip

@@ -65,6 +65,11 @@ class CopyResult:
     duration_s: float = 0.0
     suspicions: tuple[str, ...] = ()  # for the grader: what to read again, where `flags` has "tampering"
     group: tuple[str, ...] = ()  # whom this one copy counts for, the student whose copy it is first
+    clock: tuple[str, ...] = ()  # what a quicker machine might have ended otherwise: test cells, "notebook"
+    alone: bool = False  # because of that, examined a second time with no other copy running
+    warm: bool = False  # its launches were forked from a process that had torch loaded (see launch/warm)
+    cold: str = ""  # why it was examined without one after that: "confirmed", "audited"; that is what counts
+    disagreed: str = ""  # for the grader: what the first examination had found instead
     schema: int = SCHEMA
 
     @property
@@ -96,7 +101,7 @@ class CopyResult:
     def from_json(cls, content: str) -> CopyResult:
         data = json.loads(content)
         data["tests"] = tuple(TestResult(**test) for test in data["tests"])
-        for key in ("flags", "remarks", "details", "suspicions", "group"):
+        for key in ("flags", "remarks", "details", "suspicions", "group", "clock"):
             data[key] = tuple(data.get(key, ()))
         return cls(**data)
 

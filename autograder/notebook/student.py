@@ -55,6 +55,7 @@ def run_student(
     notebook: NotebookNode, roles: Mapping[str, str], names: Iterable[str], folder: Path | None,
     data: Iterable[Path] = (), limit_s: float = 120.0, skip: Iterable[str] = (),
     files: Iterable[str] = ("labo.py",), student: str | None = None, sandbox: bool = False,
+    server: str | None = None,
 ) -> StudentRun:  # fmt: skip
     """Run the cells of a repaired `notebook`, in order.
 
@@ -62,7 +63,7 @@ def run_student(
     assignment's own files, `files` the names of those that a student hands in; the cells in `skip` are not
     run (the cell that writes a file, when the file that was handed in is what counts). `student`: whose
     numbers the questions are asked with, where they are not everybody's (it is the solution that reads them).
-    `sandbox`: in a box (see launch/box.py).
+    `sandbox`: in a box (see launch/box.py). `server`: a warm server's socket (see launch/warm).
     """
     skip, files = set(skip), list(files)
     with scratch() as base:
@@ -94,8 +95,9 @@ def run_student(
         back = (desk / "result.json", *(work / name for name in files))
         box = Box((work, desk), (work, desk), back=back, wall_s=limit_s, gpus=True) if sandbox else None
         done = run_module(
-            "autograder.notebook.student_shell", arguments, work, env, limit_s, base / "log.txt", box
-        )
+            "autograder.notebook.student_shell", arguments, work, env, limit_s, base / "log.txt", box,
+            server,
+        )  # fmt: skip
         result, whole = _read_result(desk / "result.json")
         found = read_files(work, files)
         full_is_nobody_s_fault(base)

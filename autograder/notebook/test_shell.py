@@ -126,7 +126,8 @@ def _number(value: Any) -> float | None:
 def _report(last: Any) -> dict[str, Any] | None:
     if last is None:
         return None
-    keys = ("points", "max_points", "status", "message", "advice", "flags", "diagnosis", "suspicions")
+    said = ("points", "max_points", "status", "message", "advice", "flags", "diagnosis")
+    keys = (*said, "suspicions", "timed")
     return {key: _plain(getattr(last, key, None)) for key in keys}
 
 

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from autograder.launch.box import VARIABLE as BOXED
+from autograder.launch.warm.client import COLD, Servers
+from autograder.launch.warm.client import VARIABLE as WARM
 from autograder.leftovers import scratch
 from autograder.messages import text
 from autograder.notebook.apart import clean_environment, run_module
@@ -46,6 +48,7 @@ class Outcome:
     flags: tuple[str, ...] = ()
     diagnosis: dict[str, Any] | None = None
     suspicions: tuple[str, ...] = ()  # for the grader: see verdict/tampering.py
+    timed: bool = False  # it might have ended otherwise on a machine that did nothing else
 
 
 @dataclass(frozen=True)
@@ -72,11 +75,13 @@ class Trusted:
     limit_s: float = 600.0
     student: str | None = None
     sandbox: bool = False  # what it launches goes into a box
+    warm: Servers = COLD  # where it, and what it launches, is forked from
 
     def environment(self) -> dict[str, str]:
         named = {
             "AUTOGRADER_COURSE": self.course_root, "AUTOGRADER_KEY_FILE": self.key_file,
             "AUTOGRADER_RUNS": self.runs, STUDENT: self.student, BOXED: "1" if self.sandbox else None,
+            WARM: self.warm.launch,
         }  # fmt: skip
         return clean_environment(**{name: str(value) for name, value in named.items() if value is not None})
 
@@ -186,8 +191,9 @@ def _run(
         arguments = [str(desk / "request.json"), str(desk / "result.json")]
         env = trusted.environment()
         done = run_module(
-            "autograder.notebook.test_shell", arguments, work, env, trusted.limit_s, base / "log.txt"
-        )
+            "autograder.notebook.test_shell", arguments, work, env, trusted.limit_s, base / "log.txt",
+            server=trusted.warm.notebook,
+        )  # fmt: skip
         written = read_regular(desk / "result.json", MAX_RESULT)
         full_is_nobody_s_fault(base)
         told = (written or b"{}").decode("utf-8", errors="replace").replace(f"{work}{os.sep}", "")
@@ -222,7 +228,18 @@ def _judge(
         else:
             cause = f"the test process died: {log.strip()[-500:]}"
             outcomes[cell.id] = fault(cell, cause)
+        outcomes[cell.id] = _by_clock(outcomes[cell.id], item)
     return outcomes
+
+
+def _by_clock(outcome: Outcome, item: dict[str, Any] | None) -> Outcome:
+    """The outcome, marked where time may have decided it: the machine's fault, or points lost on a launch
+    that ran late. A test that is wrong, or waits for another cell, is as wrong the next time.
+    """
+    said = item or {}
+    late = bool((said.get("report") or {}).get("timed")) and outcome.status in ("failed", "partial")
+    stopped = outcome.status == "not_graded" and said.get("outcome") not in ("fault", "blocked")
+    return replace(outcome, timed=True) if late or stopped else outcome
 
 
 def _blocked(cell: Cell, outcomes: dict[str, Outcome], tests: list[Cell], name: str) -> Outcome:

@@ -12,7 +12,7 @@ from typing import Any
 from autograder import messages
 from autograder.launch.command import FRESH
 from autograder.launch.run import Run
-from autograder.verdict import evidence, texts
+from autograder.verdict import clock, evidence, texts
 from autograder.verdict.cause import Diagnosis, ranks_named
 
 
@@ -45,6 +45,7 @@ class TestReport:
     flags: list[str]
     diagnosis: dict[str, Any] | None
     suspicions: list[str] = field(default_factory=list)   # for the grader, never shown to the student
+    timed: bool = False   # points were lost on a launch that a quicker machine could have ended otherwise
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,7 @@ def build(
         points=float(earned), max_points=float(maximum), status=status,
         message="\n".join(findings), advice="\n".join(dict.fromkeys(advices)), flags=list(flags),
         diagnosis=shown[0].as_dict() if shown else None, suspicions=list(suspicions),
+        timed=any(line.run is not None and clock.matters(line.run) for line in lines if not line.ok),
     )
     return Report(text="\n".join(parts), summary=summary)
 

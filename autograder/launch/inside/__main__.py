@@ -9,18 +9,16 @@ process: what it says of them cannot be forged.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 
 from _box_agents import Agents  # type: ignore[import-not-found]
 from _box_files import copy, hand_back  # type: ignore[import-not-found]
+from _box_rights import give_up  # type: ignore[import-not-found]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-SET_DUMPABLE, CAPBSET_DROP, SET_SECCOMP, SET_NO_NEW_PRIVS = 4, 24, 22, 38   # prctl
 
 
 def main() -> None:
@@ -29,7 +27,9 @@ def main() -> None:
         copy(source, target, job["most_copied"])
     for folder in job["folders"]:
         os.makedirs(folder, exist_ok=True)
-    _give_up_rights(job)
+    if job["user"] is not None:   # we are root
+        _own(job["own"], job["user"])
+    give_up(job["user"], job["filter"])
     _say({"ready": True})
     agents = Agents(job, rest)
     agents.run()
@@ -62,36 +62,12 @@ def _write(data: bytes) -> None:
         data = data[os.write(1, data):]
 
 
-def _give_up_rights(job: dict[str, Any]) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    zero = ctypes.c_ulong(0)
-
-    def prctl(option: int, value: Any, third: Any = zero) -> None:
-        if libc.prctl(option, value, third, zero, zero) != 0 and option != CAPBSET_DROP:
-            raise OSError(ctypes.get_errno(), f"prctl {option}")
-
-    user = job["user"]
-    if user is not None:   # we are root
-        for top in job["own"]:
-            for place, folders, files in os.walk(top):
-                os.chown(place, user, user)
-                for name in [*folders, *files]:
-                    os.chown(os.path.join(place, name), user, user)
-        for capability in range(64):
-            prctl(CAPBSET_DROP, ctypes.c_ulong(capability))
-        os.setgroups([])
-        os.setresgid(user, user, user)
-        os.setresuid(user, user, user)
-    prctl(SET_NO_NEW_PRIVS, ctypes.c_ulong(1))
-    prctl(SET_DUMPABLE, zero)   # no agent reads our memory or descriptors, though it has the same uid
-    code = bytes.fromhex(job["filter"])
-    if code:
-        class Program(ctypes.Structure):
-            _fields_ = [("len", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
-
-        program = Program(len(code) // 8, code)
-        prctl(SET_SECCOMP, ctypes.c_ulong(2), ctypes.byref(program))
-    os.umask(0o022)
+def _own(tops: list[str], user: int) -> None:
+    for top in tops:
+        for place, folders, files in os.walk(top):
+            os.chown(place, user, user)
+            for name in [*folders, *files]:
+                os.chown(os.path.join(place, name), user, user)
 
 
 if __name__ == "__main__":

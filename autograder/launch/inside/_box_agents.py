@@ -7,11 +7,13 @@ import os
 import resource
 import select
 import signal
-import subprocess
+import struct
 import time
 
 from _box_crowd import Crowd  # type: ignore[import-not-found]
 from _box_files import open_regular  # type: ignore[import-not-found]
+from _box_rights import set_limits  # type: ignore[import-not-found]
+from _box_use import held, others, own_memory  # type: ignore[import-not-found]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,11 +21,11 @@ if TYPE_CHECKING:
 
 LOOK_S = 0.2       # between two looks at what the box uses
 SETTLE_S = 0.3     # what a launcher's own helpers (multiprocessing's tracker) may take to end after it
+PATIENCE_S = 10.0  # until a warm server's process comes; then a new one is started as ever
 DUMP_S = 2.0       # what the ranks are given to say where they stand
 MOST_KEPT = 8 * 1024 * 1024   # bytes of what an agent prints
 MOST_ENTRIES = 50_000         # files and folders of one tmpfs: they weigh, even empty
 TICKS = os.sysconf("SC_CLK_TCK")
-NICE = 10          # of the agents: the grader's own work comes first
 
 
 class Agents:
@@ -48,28 +50,51 @@ class Agents:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self.agents = [self._start(command, merged) for command, merged in job["commands"]]
 
-    def _start(self, command: list[str], merged: bool) -> subprocess.Popen[bytes]:
-        agent = subprocess.Popen(
-            command, cwd=self.job["cwd"], env=self.job["env"], stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT if merged else subprocess.PIPE,
-            start_new_session=True, preexec_fn=self._set_limits)
-        for pipe in (agent.stdout, agent.stderr):
-            if pipe is not None:
-                os.set_blocking(pipe.fileno(), False)
-                self.open.add(pipe.fileno())
-                self.kept[pipe.fileno()], self.counted[pipe.fileno()] = bytearray(), 0
-        return agent
+    def _start(self, command: list[str], merged: bool) -> tuple[int, list[int]]:
+        """Start an agent: its process, and the pipes that it prints to."""
+        pipes = [os.pipe() for _ in ("output", "errors")[:1 if merged else 2]]
+        printed = [writing for _, writing in pipes]
+        pid = self._forked(printed) or self._new(command, printed)
+        for reading, writing in pipes:
+            os.close(writing)
+            os.set_blocking(reading, False)
+            self.open.add(reading)
+            self.kept[reading], self.counted[reading] = bytearray(), 0
+        return pid, [reading for reading, _ in pipes]
 
-    def _set_limits(self) -> None:
-        os.nice(NICE)
-        for name, most in self.job["limits"].items():
-            resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
+    def _new(self, command: list[str], printed: list[int]) -> int:
+        import subprocess  # slow to load, and not needed where a warm server is there
+
+        return subprocess.Popen(
+            command, cwd=self.job["cwd"], env=self.job["env"], stdin=subprocess.DEVNULL, stdout=printed[0],
+            stderr=printed[-1], start_new_session=True, preexec_fn=lambda: set_limits(self.job["limits"])).pid
+
+    def _forked(self, printed: list[int]) -> int | None:
+        """The process that a warm server's enters the box with, for this agent; None: it does not come."""
+        if self.job.get("warm") is None:
+            return None
+        import socket
+
+        server = socket.socket(fileno=self.job["warm"])
+        try:
+            server.settimeout(PATIENCE_S)
+            # The kernel adds who we are, as it is seen from the other side.
+            told = struct.pack(f"{len(printed)}i", *printed)
+            server.sendmsg([b"."], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, told)])
+            return int(server.recv(16)) or None
+        except (OSError, ValueError):
+            self.job["warm"] = None
+            server.close()   # it could still come
+            return None
+        finally:
+            if server.fileno() >= 0:
+                server.detach()
 
     def run(self) -> None:
         next_look = 0.0
         while True:
             self._reap()
-            alive = [agent.pid for agent in self.agents if agent.pid not in self.codes]
+            alive = [pid for pid, _ in self.agents if pid not in self.codes]
             if not alive:
                 return
             now = time.monotonic()
@@ -134,9 +159,9 @@ class Agents:
             while self._keep(number):
                 pass
         return [
-            (name, bytes(self.kept[pipe.fileno()]))
-            for agent, names in zip(self.agents, self.job["outputs"], strict=True)
-            for pipe, name in zip((agent.stdout, agent.stderr), names, strict=True) if pipe is not None
+            (name, bytes(self.kept[pipe]))
+            for (_, pipes), names in zip(self.agents, self.job["outputs"], strict=True)
+            for pipe, name in zip(pipes, names, strict=False)   # merged: one pipe
         ]
 
     def _exceeded(self) -> str | None:
@@ -145,26 +170,24 @@ class Agents:
         waited = 0.0   # CPU time of the live ones' children that have ended
         seconds: dict[tuple[int, str], float] = {}
         states: dict[tuple[int, str], str] = {}
-        for pid in _others():
+        for pid in others():
             try:
-                with open(f"/proc/{pid}/statm", encoding="ascii") as file:
-                    fields = file.read().split()
                 with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
                     told = file.read().rpartition(")")[2].split()
                 threads += int(told[17])
                 states[pid, told[19]] = told[0]
                 seconds[pid, told[19]] = (int(told[11]) + int(told[12])) / TICKS
                 waited += (int(told[13]) + int(told[14])) / TICKS
-                memory += (int(fields[1]) - int(fields[2])) * resource.getpagesize()
+                memory += own_memory(pid)
             except (OSError, ValueError, IndexError):
                 continue
-        if memory > self.job["memory"]:
+        if memory > self.job["memory"] and held() > self.job["memory"]:
             return "memory"
         if threads > self.job["threads"]:
             return "processes"
         if self._cpu(seconds, waited) > self.job["cpu"]:
             return "cpu"
-        agents = [agent.pid for agent in self.agents]
+        agents = [pid for pid, _ in self.agents]
         if not self.asked and self.dump_until is None and not self.crowd.look(states, seconds, agents):
             return "processes"
         for top in self.job["tmpfs"]:
@@ -207,36 +230,22 @@ class Agents:
             self.codes[pid] = os.waitstatus_to_exitcode(status)
 
     def exit_codes(self) -> list[int]:
-        return [self.codes[agent.pid] for agent in self.agents]
+        return [self.codes[pid] for pid, _ in self.agents]
 
     def end_all(self) -> int:
         """End whatever the agents left, and count it."""
         settled = time.monotonic() + SETTLE_S
-        while _others() and time.monotonic() < settled:
+        while others() and time.monotonic() < settled:
             time.sleep(0.02)
             self._reap()
         ended: set[int] = set()
         last = time.monotonic() + 10
-        while (left := _others()) and time.monotonic() < last:
+        while (left := others()) and time.monotonic() < last:
             ended.update(left)
             _kill_all()
             time.sleep(0.01)
             self._reap()
         return len(ended)
-
-
-def _others() -> list[int]:
-    """The processes of the box that run, but for this one."""
-    found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit() and entry != "1":
-            try:
-                with open(f"/proc/{entry}/stat", encoding="utf-8", errors="replace") as file:
-                    if file.read().rpartition(")")[2].split()[0] not in "ZX":
-                        found.append(int(entry))
-            except (OSError, IndexError):
-                continue
-    return found
 
 
 def _kill_all() -> None:

@@ -1,0 +1,5 @@
+"""Launch from a process that has torch loaded already: see server/.
+
+A trusted process is told of a server by AUTOGRADER_WARM, the path of its socket; without it, or where that
+server does not answer, a launch starts its own Python as ever.
+"""

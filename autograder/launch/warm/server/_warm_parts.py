@@ -1,0 +1,43 @@
+"""The parts of launch/ that the server shares with the ways without it: the supervisor, the rights of a box,
+the recorder's code.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.util import module_from_spec, spec_from_file_location
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+LAUNCH = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# In the order in which they are loaded.
+FINDER = "_autograder_finder"
+RECORDER = ("_autograder_ops", FINDER, "_autograder_guard", "_autograder_marks", "sitecustomize")
+
+
+def _module(name: str, *path: str) -> Any:
+    spec: Any = spec_from_file_location(name, os.path.join(LAUNCH, *path))
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+rights = _module("_warm_rights", "inside", "_box_rights.py")
+supervisor = _module("_warm_supervisor", "supervisor.py")
+
+
+def recorder() -> dict[str, tuple[str, Any]]:
+    """The file and the code of the recorder's modules that every rank loads."""
+    found = {}
+    for name in RECORDER:
+        path = os.path.join(LAUNCH, "recorder", name + ".py")
+        with open(path, "rb") as file:
+            found[name] = path, compile(file.read(), path, "exec", dont_inherit=True)
+    return found
+
+
+def dumpable(yes: bool) -> None:
+    """Whether processes of our uid may look into this one."""
+    rights.prctl(rights.SET_DUMPABLE, rights.ctypes.c_ulong(yes))
