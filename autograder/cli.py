@@ -78,6 +78,25 @@ def _grader_commands(commands: argparse._SubParsersAction[argparse.ArgumentParse
     grade.add_argument("assignments", metavar="ASSIGNMENT", nargs="*", help="default: all")
     grade.add_argument("--student", action="extend", nargs="+", default=[], metavar="ID", help="only these")
     grade.add_argument(
+        "--jobs", type=_count, metavar="N",
+        help="copies examined at once (default: as many as cores; half as many with --cold)",
+    )
+    grade.add_argument(
+        "--cold", action="store_true", help="have each launch start its own Python, as torchrun does"
+    )
+    grade.add_argument("--force", action="store_true", help="examine unchanged copies again")
+    grade.add_argument(
+        "--executor", choices=("local", "slurm"), default="local",
+        help="where copies are examined: this machine, or tasks of a Slurm cluster",
+    )  # fmt: skip
+    grade.add_argument(
+        "--slurm-option", action="append", default=[], metavar="KEY=VALUE",
+        help="an option of sbatch, without its dashes: partition=short, time=60, mem=8G; may be repeated",
+    )  # fmt: skip
+    grade.add_argument(
+        "--chunk", type=_count, metavar="K", help="copies in one Slurm task (default: 50 tasks at most)"
+    )
+    grade.add_argument(
         "--sandbox",
         choices=("yes", "auto", "no"),
         default="yes",
@@ -101,6 +120,13 @@ def _grader_commands(commands: argparse._SubParsersAction[argparse.ArgumentParse
     )
     release.add_argument("--bundle", metavar="OUT.zip", help="also write what students get")
     release.add_argument("--force", action="store_true", help="release after the assignment's due date")
+
+
+def _count(written: str) -> int:
+    """A whole number from 1 on."""
+    if (number := int(written)) < 1:
+        raise ValueError
+    return number
 
 
 def _json_option(parser: argparse.ArgumentParser) -> None:
@@ -157,7 +183,16 @@ def _dispatch(arguments: argparse.Namespace) -> int:
         case "collect":
             return grader.collect(Path(arguments.source))
         case "grade":
-            return grader.grade(arguments.assignments, arguments.student, sandbox=arguments.sandbox)
+            return grader.grade(
+                arguments.assignments,
+                arguments.student,
+                sandbox=arguments.sandbox,
+                jobs=arguments.jobs,
+                force=arguments.force,
+                slurm=arguments.slurm_option if arguments.executor == "slurm" else None,
+                chunk=arguments.chunk,
+                cold=arguments.cold,
+            )
         case _:
             bundle = Path(arguments.bundle) if arguments.bundle else None
             return grader.release(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,7 +12,15 @@ from pathlib import Path
 from typing import Annotated, Literal, cast
 from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationInfo,
+)
 from pydantic_core import PydanticCustomError
 
 from autograder.dates import DURATION_FORM, DateError, Duration, parse_duration, parse_moment, parse_zone
@@ -105,6 +114,13 @@ def _zone_name(value: object) -> str:
         raise _custom(error) from None
 
 
+def _server(value: str) -> str:
+    named = re.fullmatch(r"postgresql\+psycopg://(?:[^:@/\s]+@)?[^:@/\s]*(?::\d+)?/[^@\s]+", value)
+    if named is None or "password=" in value:
+        raise PydanticCustomError("db_url", "no database of a PostgreSQL server is named so")
+    return value
+
+
 Moment = Annotated[datetime, BeforeValidator(_moment)]
 Length = Annotated[Duration, BeforeValidator(_length)]
 Text = Annotated[str, Field(min_length=1, description="a text")]
@@ -168,6 +184,18 @@ class Late(_Model):
     grace: Length = Duration(0, 0)
 
 
+class GradebookSettings(_Model):
+    """Where nbgrader keeps the marks, where that is not gradebook.db beside course.yaml.
+
+    Students get course.yaml: no password may stand in it. libpq finds one in ~/.pgpass or in PGPASSWORD.
+    """
+
+    db_url: Annotated[str, AfterValidator(_server)] | None = Field(
+        default=None,
+        description="postgresql+psycopg://user@host/database, without a password (put it in ~/.pgpass)",
+    )
+
+
 class Points(_Model):
     """An assignment's totals; its cells own the points, and release checks that they add up to these."""
 
@@ -216,6 +244,7 @@ class Course(_Model):
     session: Session
     launch: LaunchSettings
     late: Late
+    gradebook: GradebookSettings = GradebookSettings()
     assignments: list[Assignment] = Field(min_length=1, description="a list of at least one assignment")
     pages: list[FileName] = Field(
         default=[], description="bare names of the files of pages/, released beside the assignments"

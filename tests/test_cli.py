@@ -503,10 +503,56 @@ def test_a_bundle_needs_its_folder_before_anything_is_proved(
     assert "names" not in releaser
 
 
-def test_jobs_leave_half_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    for cores, jobs in ((1, 1), (2, 1), (8, 4), (None, 1)):
-        monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
-        assert grader._jobs() == jobs
+@pytest.mark.parametrize(
+    ("typed", "jobs", "again"),
+    [(["--cold"], 4, False), (["--jobs", "3"], 3, False), (["--cold", "--force"], 4, True),
+     (["--jobs", "0"], None, False), (["--jobs", "deux"], None, False),
+     (["--executor", "nuage"], None, False)],
+)  # fmt: skip
+def test_grade_s_jobs_and_force(
+    typed: list[str], jobs: int | None, again: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from autograder.batch import grade
+
+    asked: list[Any] = []
+
+    def grade_class(*_: object, **options: Any) -> grade.ClassReport:
+        asked.append((options["jobs"], options["again"]))
+        return grade.ClassReport(("ex1-rang",), ())
+
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(grade, "grade_class", grade_class)
+    monkeypatch.chdir(ROOT)
+    code = cli.main(["grade", "--no-sandbox", *typed])
+    assert asked == ([(jobs, again)] if jobs else []) and (code == 2) is (jobs is None)
+
+
+def test_changed_marks_and_problem_copies_are_shown_without_their_control_characters(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from autograder.batch import grade
+    from autograder.batch.record import Recorded
+
+    def grade_class(*_: object, **options: Any) -> grade.ClassReport:
+        options["tell"]("zoé [bold] mini: not graded: \x1b[2J…")
+        row = grade.Row("anna", "ex1-rang", a_result(), Recorded("anna", "ex1-rang"))
+        return grade.ClassReport(("ex1-rang",), (row,), changed=("anna ex1-rang: 4 of 6 → 6 of 6\x1b[2J",))
+
+    monkeypatch.setattr(grade, "grade_class", grade_class)
+    monkeypatch.chdir(ROOT)
+    assert cli.main(["grade", "--no-sandbox"]) == 0
+    shown = capsys.readouterr()
+    assert "zoé [bold] mini: not graded: …" in shown.err
+    assert f"{grader.CHANGED}\n  anna ex1-rang: 4 of 6 → 6 of 6\n" in shown.out and "\x1b" not in shown.out
+
+
+def test_cold_jobs_leave_half_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    for why_not in (None, "no reason"):
+        monkeypatch.setattr("autograder.launch.warm.client.why_not", lambda why_not=why_not: why_not)
+        for cores, jobs in ((1, 1), (2, 1), (8, 4), (None, 1)):
+            monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
+            assert grader._jobs(warm=False) == jobs
+            assert grader._jobs(warm=True) == (jobs if why_not else cores or 2)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")

@@ -13,9 +13,12 @@ import tiny_course
 from rich.console import Console
 
 from autograder import course as courses
+from autograder.batch.changes import changed_mark
 from autograder.batch.grade import ClassReport, Row, grade_class
+from autograder.batch.record import Recorder
 from autograder.notebook.examine import examine
 from autograder.notebook.generate import refusal
+from autograder.notebook.result import CopyResult, TestResult
 from autograder.report.table import class_view, left_by_hand, not_graded_lines
 
 
@@ -112,7 +115,7 @@ def test_every_copy_has_its_feedback(graded: dict[str, Any]) -> None:
 
 
 def test_progress_ends_at_its_total(graded: dict[str, Any]) -> None:
-    assert graded["steps"][0] == (0, 14) and graded["steps"][-1] == (14, 14)
+    assert graded["steps"][0] == (0, 7) and graded["steps"][-1] == (7, 7)
     assert [done for done, _ in graded["steps"]] == sorted(done for done, _ in graded["steps"])
 
 
@@ -172,7 +175,7 @@ def test_an_unchanged_copy_is_not_run_again(graded: dict[str, Any], monkeypatch:
     def never(*args: object, **kwargs: object) -> None:
         raise AssertionError("graded again")
 
-    monkeypatch.setattr("autograder.batch.grade.examine", never)
+    monkeypatch.setattr("autograder.batch.work.examine", never)
     report = grade_class(graded["course"], students=["alice"])
     assert row(report, "alice").result.score == 6
 
@@ -183,7 +186,7 @@ def test_an_error_of_ours_in_one_copy_is_not_graded(
     def broken(*args: object, **kwargs: object) -> None:
         raise RuntimeError("oh")
 
-    monkeypatch.setattr("autograder.batch.grade.examine", broken)
+    monkeypatch.setattr("autograder.batch.work.examine", broken)
     report = grade_class(graded["course"], students=["fred", "personne"], again=True)
     result = row(report, "fred").result
     assert result.graded is False and "RuntimeError" in result.details[0]
@@ -231,11 +234,63 @@ def test_a_result_that_cannot_be_written_stops_nobody(
             outputs = [outputs]
         return dataclasses.replace(result, cells={**result.cells, "x": outputs})
 
-    monkeypatch.setattr("autograder.batch.grade.examine", nested)
+    monkeypatch.setattr("autograder.batch.work.examine", nested)
     report = grade_class(course)
     assert [one.result.graded for one in report.rows] == [False, True]
     assert "RecursionError" in row(report, "alice").result.details[0]
     assert (row(report, "alice").recorded.problem, row(report, "bob").recorded.score) == (None, 6)
+
+
+def test_a_regrade_that_changes_the_mark_of_the_same_copy_says_so(tmp_path: Path) -> None:
+    course, said = tiny_course.make_course(tmp_path), list[str]()
+    tiny_course.hand_in(tmp_path, "alice", tiny_course.copy_notebook(answer="moyenne = 4.0\nunite = 'ms'"))
+    tiny_course.hand_in(tmp_path, "bob", tiny_course.copy_notebook(answer="moyenne = 4.0\nunite = 'ms'"))
+    assert grade_class(course).changed == ()
+    assert grade_class(course, again=True).changed == ()
+    path = tmp_path / "source" / "mini" / "mini.ipynb"
+    path.write_text(path.read_text().replace("close(moyenne, 3.0)", "close(moyenne, 4.0)"))
+    tiny_course.hand_in(tmp_path, "bob", tiny_course.copy_notebook())  # another copy: another mark is no news
+    (changed,) = grade_class(course, tell=said.append).changed
+    assert changed.startswith("alice mini: 4 of 6 → 6 of 6; what else differs: tests (")
+    assert any("alice mini: the mark changed, the copy did not" in line for line in said)
+
+
+def test_what_differs_beside_the_copy_is_named() -> None:
+    before = CopyResult(
+        "mini", "zoe", score=2.0, max_score=4.0, tests=(TestResult("a", "partial", 2.0, 4.0),),
+        versions={"torch": "2.13", "tests": "abc"}, copy_sha256="x",
+    )  # fmt: skip
+    lost = copy.copy(before)
+    object.__setattr__(lost, "graded", False)
+    assert changed_mark(before, before) is None
+    assert changed_mark(before, lost) == "2 of 4 → not graded; what else differs: nothing that we know of"
+    assert changed_mark(lost, before) is None
+    other = CopyResult(
+        "mini", "zoe", score=4.0, max_score=4.0, tests=(TestResult("a", "passed", 4.0, 4.0),),
+        versions={"torch": "2.14", "tests": "abc"}, copy_sha256="x", sandbox=True,
+    )  # fmt: skip
+    assert changed_mark(before, other) == (
+        "2 of 4 → 4 of 4; what else differs: torch (2.13 → 2.14), the sandbox"
+    )
+
+
+def test_each_problem_copy_is_told_as_soon_as_it_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    course, said = tiny_course.make_course(tmp_path), list[str]()
+    tiny_course.hand_in(tmp_path, "alice", tiny_course.copy_notebook())
+    (tiny_course.hand_in(tmp_path, "dora") / "mini.ipynb").write_text('{"cells": [')
+    real = Recorder.add
+
+    def add(self: Recorder, student: str, assignment: str) -> str | None:
+        said.append(f"recorded {student}")
+        return real(self, student, assignment) or ("refused" if student == "alice" else None)
+
+    monkeypatch.setattr(Recorder, "add", add)
+    report = grade_class(course, tell=said.append)
+    assert [line.split(": ")[0] for line in said if "dora" in line] == ["dora mini", "recorded dora"]
+    assert "alice mini: not recorded: refused" in said
+    assert len(report.rows) == 2
 
 
 def test_an_unknown_assignment_is_refused(tmp_path: Path) -> None:

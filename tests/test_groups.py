@@ -320,16 +320,16 @@ def shown(report: ClassReport) -> str:
 @pytest.fixture
 def examined(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The students whose copy was examined, in order."""
-    from autograder.batch import grade
+    from autograder.batch import work
 
     names: list[str] = []
-    real: Callable[..., Any] = grade.examine
+    real: Callable[..., Any] = work.examine
 
     def counted(*arguments: Any, student: str, **more: Any) -> Any:
         names.append(student)
         return real(*arguments, student=student, **more)
 
-    monkeypatch.setattr(grade, "examine", counted)
+    monkeypatch.setattr(work, "examine", counted)
     return names
 
 

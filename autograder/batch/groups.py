@@ -27,7 +27,7 @@ from autograder.batch.handin import TIMESTAMP, read_timestamp
 from autograder.messages import text
 from autograder.notebook.cells import CopyError, file_body, written_file
 from autograder.notebook.exam import Exam
-from autograder.notebook.nbconfig import GRADEBOOK, gradebook_url
+from autograder.notebook.nbconfig import GRADEBOOK, gradebook_url, on_a_server
 from autograder.notebook.received import read_submitted
 from autograder.notebook.repair import repair
 from autograder.notebook.result import RESULTS, CopyResult, copy_sha256, kept
@@ -96,7 +96,7 @@ def known_students(course: courses.Course) -> set[str]:
     """The students that submitted/ or the gradebook has ever seen."""
     folder = course.root / "submitted"
     known = {path.name for path in folder.iterdir() if path.is_dir()} if folder.is_dir() else set()
-    if (course.root / GRADEBOOK).is_file():
+    if on_a_server(course) or (course.root / GRADEBOOK).is_file():
         from nbgrader.api import Gradebook, Student
 
         with Gradebook(gradebook_url(course), course.course.id) as gradebook:

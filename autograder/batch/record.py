@@ -1,5 +1,5 @@
 """The one writer of the gradebook: put kept results into it with nbgrader's own converters, one copy after
-another.
+another, in one process.
 """
 
 from __future__ import annotations
@@ -7,8 +7,8 @@ from __future__ import annotations
 import logging
 import shutil
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,6 @@ from autograder.notebook.result import RESULTS
 from autograder.notebook.student import read_files, read_regular
 
 STAGED = Path(".autograder") / "copies"
-Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)
@@ -51,45 +50,69 @@ class Recorded:
     penalty: float = 0.0
 
 
-def record(
-    course: courses.Course, copies: Iterable[tuple[str, str]], exams: dict[str, Exam],
-    progress: Progress = lambda done, total, what: None,
-    groups: Mapping[tuple[str, str], Standing] | None = None,
-) -> tuple[list[Recorded], tuple[str, ...]]:  # fmt: skip
-    """Record the kept results of `copies` (student, assignment), and write their feedback.
+class Recorder:
+    """Puts kept results into the gradebook, one copy after another, and writes their feedback.
 
     A copy that nbgrader refuses is named with its reason and never stops the others. `groups` tells whose
-    folder counts for a student; what was marked by hand is then made the same for all the members. Comes with
-    what the grader should know of that, in French.
+    folder counts for a student. Used in a `with`, by one thread.
     """
-    wanted, groups = list(copies), groups or {}
-    if not wanted:
-        return [], ()
-    broken = _prepare_gradebook(course, {assignment for _, assignment in wanted}, exams)
-    problems: dict[tuple[str, str], str | None] = {}
-    with _nbgrader(course) as (api, said):
-        for done, (student, assignment) in enumerate(wanted):
-            progress(done, len(wanted), f"{student} {assignment}")
-            problems[student, assignment] = broken.get(assignment)
-            if assignment not in broken:
-                of = groups[student, assignment].copy if (student, assignment) in groups else student
-                stage(course, exams[assignment], student, of)
-                problems[student, assignment] = _convert(api, said, course, assignment, student)
+
+    def __init__(
+        self, course: courses.Course, exams: Mapping[str, Exam],
+        groups: Mapping[tuple[str, str], Standing] | None = None,
+    ) -> None:  # fmt: skip
+        self.course, self.exams, self.groups = course, exams, groups or {}
+        self.problems: dict[tuple[str, str], str | None] = {}
+        self._broken: dict[str, str] | None = None
+        self._ending = ExitStack()
+
+    def __enter__(self) -> Recorder:
+        self.api, self._said = self._ending.enter_context(_nbgrader(self.course))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ending.close()
+
+    def add(self, student: str, assignment: str) -> str | None:
+        """Record the result that is kept for this copy; why nbgrader refuses, if it does.
+
+        GradingStopped where the gradebook or the disk does not let it: the copy can be added again later.
+        """
+        if self._broken is None:
+            self._broken = _prepare_gradebook(self.course, set(self.exams), self.exams)
+        problem = self._broken.get(assignment)
+        if problem is None:
+            standing = self.groups.get((student, assignment))
+            stage(self.course, self.exams[assignment], student, standing.copy if standing else student)
+            problem = _convert(self.api, self._said, self.course, assignment, student)
+        self.problems[student, assignment] = problem
+        return problem
+
+    def finish(self) -> tuple[dict[tuple[str, str], Recorded], tuple[str, ...]]:
+        """What the gradebook holds of all that was added, once the marks given by hand are the same for all
+        the members of a group; and what the grader should know of that, in French.
+        """
+        if not self.problems:
+            return {}, ()
+        broken = self._broken or {}
         together = {
-            (name, groups[student, name].members) for student, name in wanted
-            if (student, name) in groups and groups[student, name].cause is None
+            (name, self.groups[student, name].members) for student, name in self.problems
+            if (student, name) in self.groups and self.groups[student, name].cause is None
         }  # fmt: skip
-        with api.gradebook as gradebook:
-            shared = share(gradebook, course, [one for one in together if one[1] and one[0] not in broken])
+        with self.api.gradebook as gradebook:
+            whole = [one for one in together if one[1] and one[0] not in broken]
+            shared = share(gradebook, self.course, whole)
         for student, assignment in shared.changed:  # its late penalty and its feedback hold the marks too
-            problems[student, assignment] = _convert(api, said, course, assignment, student)
-        recorded = [_read(api, *copy, problems[copy]) for copy in wanted]
-        progress(len(wanted), len(wanted), "")
-    return recorded, shared.notes
+            self.problems[student, assignment] = _convert(
+                self.api, self._said, self.course, assignment, student
+            )
+        with self.api.gradebook as gradebook:
+            found = {copy: _read(gradebook, *copy, problem) for copy, problem in self.problems.items()}
+        return found, shared.notes
 
 
 def _prepare_gradebook(
-    course: courses.Course, assignments: set[str], exams: dict[str, Exam]
+    course: courses.Course, assignments: set[str], exams: Mapping[str, Exam]
 ) -> dict[str, str]:
     """Make the gradebook say what source/ says, where it does not; why not, by assignment."""
     broken: dict[str, str] = {}
@@ -201,20 +224,21 @@ def _convert(
     return None
 
 
-def _read(api: Any, student: str, assignment: str, problem: str | None) -> Recorded:
+def _read(gradebook: Any, student: str, assignment: str, problem: str | None) -> Recorded:
     from nbgrader.api import MissingEntry
 
     if problem is not None:
         return Recorded(student, assignment, problem)
-    with api.gradebook as gradebook:
-        try:
-            submission = gradebook.find_submission(assignment, student)
-        except MissingEntry:
-            return Recorded(student, assignment, "no such submission in the gradebook")
-        grades = [grade for notebook in submission.notebooks for grade in notebook.grades]
-        penalty = submission.late_submission_penalty or 0.0
-        return Recorded(
-            student, assignment, None, round(submission.score - penalty, 6), submission.max_score,
-            tuple(sorted(grade.name for grade in grades if grade.needs_manual_grade)),
-            submission.total_seconds_late, penalty,
-        )  # fmt: skip
+    try:
+        submission = gradebook.find_submission(assignment, student)
+    except MissingEntry:
+        return Recorded(student, assignment, "no such submission in the gradebook")
+    grades = [grade for notebook in submission.notebooks for grade in notebook.grades]
+    penalty = submission.late_submission_penalty or 0.0
+    held = Recorded(
+        student, assignment, None, round(submission.score - penalty, 6), submission.max_score,
+        tuple(sorted(grade.name for grade in grades if grade.needs_manual_grade)),
+        submission.total_seconds_late, penalty,
+    )  # fmt: skip
+    gradebook.db.expunge_all()  # a class of them would fill the memory
+    return held

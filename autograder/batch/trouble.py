@@ -17,9 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from autograder.batch import postgres
 from autograder.course import Course
 from autograder.files import draft_of
-from autograder.notebook.nbconfig import GRADEBOOK, tools_on_path
+from autograder.notebook.nbconfig import GRADEBOOK, on_a_server, tools_on_path
 from autograder.notebook.result import RESULTS
 
 LOCK_WAIT_S = 30.0  # sqlite's own 5 s are less than what formgrader can take on a slow disk
@@ -63,6 +64,8 @@ def of(error: BaseException, course: Course) -> GradingStopped | None:
 
 def said(report: str, course: Course) -> GradingStopped | None:
     """As `of`, from the traceback that a failed step of nbgrader logged: the next copies would fail too."""
+    if on_a_server(course) and (told := postgres.said(report, course, LOCK_WAIT_S)) is not None:
+        return GradingStopped(f"{told} {_resume(course.root)}")
     found = _SAID.search(report)
     if found is None:
         return None
@@ -86,6 +89,14 @@ def ready(course: Course) -> None:
 
     One that is locked is not waited for here: copies are examined meanwhile, and recorded at the end.
     """
+    if on_a_server(course):
+        try:
+            problem = postgres.ready(course)
+        except Exception as error:  # SQLAlchemy's own classes, or the driver's
+            raise of(error, course) or error from None
+        if problem is not None:
+            raise GradingStopped(problem)
+        return
     path = course.root / GRADEBOOK
     if not path.exists():
         _create(path, course)
@@ -128,12 +139,16 @@ def patient() -> Iterator[None]:
     def wait(connection: Any, _: Any) -> None:
         if isinstance(connection, sqlite3.Connection):
             connection.execute(f"PRAGMA busy_timeout = {int(LOCK_WAIT_S * 1000)}")
+        else:
+            postgres.wait(connection, LOCK_WAIT_S)
 
     event.listen(Engine, "connect", wait)
+    event.listen(Engine, "do_connect", postgres.connecting)
     try:
         yield
     finally:
         event.remove(Engine, "connect", wait)
+        event.remove(Engine, "do_connect", postgres.connecting)
 
 
 @contextlib.contextmanager

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from autograder.commands import FAILED, NOT_GRADED, OK, usage
 from autograder.course import CourseError, load
@@ -16,6 +18,8 @@ NO_SANDBOX = "Nothing graded: {why}; or accept with --no-sandbox that students' 
 UNBOXED = "No sandbox: students' code runs with your rights, which stands in every result{why}."
 BOXED = "Students' code runs in a sandbox (bubblewrap {version})."
 
+CHANGED = "Marks that changed although the copy did not:"
+DISAGREED = "Warm launches gave something else than torchrun's own, which count; please report it:"
 STOPPED = "Interrupted. Results so far are kept: the same command goes on from there."
 
 
@@ -45,10 +49,14 @@ def collect(source: Path) -> int:
     return FAILED if result.refused or not result.placed else OK
 
 
-def grade(names: Sequence[str], students: Sequence[str], *, sandbox: str) -> int:
+def grade(
+    names: Sequence[str], students: Sequence[str], *, sandbox: str, jobs: int | None = None,
+    force: bool = False, slurm: Sequence[str] | None = None, chunk: int | None = None, cold: bool = False,
+) -> int:  # fmt: skip
     """0: every copy was graded and recorded; 1: nothing to grade; 2: usage; 3: some copy was not graded.
 
-    `sandbox`: "yes", "auto" (where one can be made) or "no".
+    `sandbox`: "yes", "auto" (where one can be made) or "no". `slurm`: options of sbatch ("key=value"), where
+    copies are examined by a cluster, `chunk` of them in a task. `cold`: each launch starts its own Python.
     """
     from autograder.launch import box
 
@@ -63,28 +71,38 @@ def grade(names: Sequence[str], students: Sequence[str], *, sandbox: str) -> int
         print(BOXED.format(version=version), file=sys.stderr)
 
     from rich.console import Console
-    from rich.markup import escape
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.text import Text
 
+    from autograder.batch.executors import Local
     from autograder.batch.grade import grade_class
     from autograder.batch.trouble import GradingStopped
     from autograder.notebook.cells import CopyError
+    from autograder.report.progress import class_bar
+    from autograder.report.run_view import clean
     from autograder.report.table import class_view, left_by_hand
     from autograder.report.why import why
 
-    # The bar goes to stderr: what is redirected to a file is the report alone.
-    bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-        console=Console(stderr=True), transient=True,
-    )  # fmt: skip
+    # The bar goes to stderr, and so does what is said while it moves: what is redirected is the report alone.
+    bar = class_bar(Console(stderr=True, soft_wrap=True))
+
+    def tell(line: str) -> None:
+        bar.console.print(Text(clean(line)))
+
+    engine: Any = Local
+    if slurm is not None:
+        try:
+            engine = _slurm(slurm, chunk, tell)
+        except ValueError as error:
+            return usage(str(error))
     try:
         course = load()
         with bar:
             task = bar.add_task("", total=None)
             report = grade_class(
-                course, names, students, jobs=_jobs(), sandbox=boxed,
+                course, names, students, jobs=jobs or _jobs(slurm is None and not cold), again=force,
+                sandbox=boxed, executor=engine, warm=not cold, tell=tell,
                 progress=lambda done, total, what: bar.update(
-                    task, completed=done, total=total, description=escape(what)
+                    task, completed=done, total=total, description=what
                 ),
             )  # fmt: skip
     except (CourseError, CopyError) as error:
@@ -109,13 +127,30 @@ def grade(names: Sequence[str], students: Sequence[str], *, sandbox: str) -> int
         print("\n" + text("class_why.title"))
         for reason in reasons:
             print(f"  {reason}")
+    for title, lines in ((CHANGED, report.changed), (DISAGREED, report.disagreed)):
+        if lines:
+            print("\n" + title)
+            for line in lines:
+                print(f"  {clean(line)}")
     print("\n" + "\n".join(left_by_hand(report)))  # last: what the grader does next
     return OK if report.complete and not report.missing else NOT_GRADED
 
 
-def _jobs() -> int:
-    """Copies examined at once: two ranks each, and a busier machine turns right answers into time-outs."""
-    return max(1, (os.cpu_count() or 2) // 2)
+def _slurm(given: Sequence[str], chunk: int | None, tell: Callable[[str], None]) -> Any:
+    """What makes the executor; ValueError for options that cannot be, or without submitit."""
+    from autograder.batch.slurm import Slurm, options
+
+    return functools.partial(Slurm, options=options(given), chunk=chunk, tell=tell)
+
+
+def _jobs(warm: bool) -> int:
+    """Copies examined at once: two ranks each, and a busier machine turns right answers into time-outs. Warm
+    ones wait more than they compute.
+    """
+    from autograder.launch.warm.client import why_not
+
+    cores = os.cpu_count() or 2
+    return cores if warm and why_not() is None else max(1, cores // 2)
 
 
 def release(

@@ -107,7 +107,12 @@ def accepted_extensions(course: Course) -> list[str]:
 
 def gradebook_url(course: Course) -> str:
     """The course's gradebook, as SQLAlchemy names it."""
-    return "sqlite:///" + str(course.root / GRADEBOOK)
+    return course.gradebook.db_url or "sqlite:///" + str(course.root / GRADEBOOK)
+
+
+def on_a_server(course: Course) -> bool:
+    """The gradebook is not a file of ours."""
+    return course.gradebook.db_url is not None
 
 
 def utc_naive(moment: datetime) -> datetime:
