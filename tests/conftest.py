@@ -41,6 +41,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.get(item.path.stem, len(places)))   # stable: else as they were
 
 
+@pytest.fixture(scope="session")
+def _servers() -> Iterator[Any]:
+    from autograder.launch.warm import keeper
+
+    with keeper.both(sandbox=False) as servers:
+        yield servers
+
+
+@pytest.fixture
+def warm(_servers: Any, _course_environment: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells, tests and launches without a box are forked from warm servers: shared by the tests that ask."""
+    from autograder.launch.warm.client import NOTEBOOK, VARIABLE
+
+    for name, path in ((VARIABLE, _servers.launch), (NOTEBOOK, _servers.notebook)):
+        if path is not None:
+            monkeypatch.setenv(name, path)
+
+
 @pytest.fixture
 def root() -> Path:
     return ROOT

@@ -49,7 +49,10 @@ ASSIGNMENTS = sorted(path.parent.name for path in WRONG.glob("*/expected.yaml"))
 PRIVATE = re.compile(r"Traceback|HIDDEN TESTS|Root Cause|/tmp/|site-packages")
 DRAWN_SHARE = 0.30   # of an exercise's autograded points, at most, follow drawn inputs
 
-pytestmark = pytest.mark.timeout(600)   # the first run, without tests/runs/, launches everything
+pytestmark = [
+    pytest.mark.timeout(600),   # the first run, without tests/runs/, launches everything
+    pytest.mark.usefixtures("warm"),
+]
 
 
 @dataclass(frozen=True)
