@@ -174,10 +174,18 @@ def test_a_missing_file():
 def test_infrastructure_comes_first():
     broken = a_run(log(0, "", traceback(3, "RuntimeError: Gloo connectFullMesh failed with …"), 1), log(1))
     assert (diagnose(broken).id, diagnose(broken).cls) == ("fullmesh", "I")
-    for id in ("port", "hostname", "no-torch", "disk", "too-slow"):
+    for id in ("port", "hostname", "no-torch", "disk", "too-slow", "left-early"):
         assert (diagnose(averaging(infra=id)).id, diagnose(averaging(infra=id)).cls) == (id, "I")
     assert infrastructure(averaging(infra="whatever")).id == "infra"
     assert infrastructure(averaging()) is None
+
+
+def test_a_rank_that_joined_and_failed_is_not_the_network():
+    lost = traceback(3, "RuntimeError: Gloo connectFullMesh failed with […] Connection closed by peer")
+    failed = traceback(5, "ValueError: exprès")
+    run = a_run(log(0, "", lost, 1), log(1, "", failed, 1), events=(Event(1, "init", 0.5),))
+    found = diagnose(run)
+    assert (found.id, found.rank, found.line) == ("exception", 1, 5)
 
 
 @pytest.mark.parametrize(

@@ -179,6 +179,26 @@ def test_ranks_that_could_not_start_in_time_are_the_machines_fault(
     assert faults.find(run(**{"exit_code": 1, **changes}), fixed_port=False, folder=tmp_path) == fault
 
 
+MESH = "Gloo connectFullMesh failed with [/x/pair.cc:553] Connection closed by peer [127.0.0.1]:45286."
+
+
+@pytest.mark.parametrize(("message", "formed", "ended", "fault"), [
+    (MESH, (1,), True, "left-early"),
+    (MESH, (1,), False, None),         # the other one crashed: that is the cause
+    (MESH, (), True, None),            # nobody formed it: see the verdict
+    (MESH, (0, 1), True, None),
+    ("Connection closed by peer", (1,), True, None),
+])
+def test_a_rank_that_leaves_before_the_other_one_is_there(
+    tmp_path: Path, message: str, formed: tuple[int, ...], ended: bool, fault: str | None,
+) -> None:
+    events = [Event(0, "exception", 0.6, 28, {"type": "RuntimeError", "message": message})]
+    events += [Event(rank, "init", 0.5) for rank in formed]
+    ranks = RankLog(0, 0, 1, "", message), RankLog(1, 1, None, "", "", reached_end=ended)
+    found = faults.find(run(ranks=ranks, events=tuple(events)), fixed_port=False, folder=tmp_path)
+    assert found == fault
+
+
 # -- texts -----------------------------------------------------------------------------------------
 
 TRACE = """\

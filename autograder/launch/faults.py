@@ -17,6 +17,8 @@ _CLOSED = re.compile(r"Sending process (\d+) closing signal")
 _FORCED = re.compile(r"Unable to shutdown process (\d+) via")
 # A rank that gave up in init_process_group: the other one did not come within the group's delay.
 _GAVE_UP = re.compile(r"DistStoreError: wait timeout after|Timed out after \d+ seconds waiting for clients")
+# A rank that was still joining the others when one of them had left.
+_LEFT = re.compile(r"connectFullMesh failed .*(?:closed|reset) by peer", re.DOTALL)
 NEARLY_FULL = 16 * 1024 * 1024
 
 # A rank that ended this long before the launch's first failure was seen to end well by the launcher.
@@ -76,7 +78,17 @@ def find(run: Run, *, fixed_port: bool, folder: Path, boxed: bool = False) -> st
     waiting = run.timed_out or bool(_GAVE_UP.search(run.stderr))
     if waiting and any(_still_starting(run, rank) for rank in range(run.request.world_size)):
         return "too-slow"
-    return None
+    return "left-early" if _left_early(run) else None
+
+
+def _left_early(run: Run) -> bool:
+    """Whether a rank formed the group, ended well and was gone before another one had finished joining: torch
+    does not wait for that, and a busy machine lets it happen to a script that does little with its group.
+    """
+    formed = {event.rank for event in run.events if event.name == "init"}
+    errors = [event for event in run.events if event.name == "exception" and event.rank not in formed]
+    alone = any(_LEFT.search(str(error.detail.get("message"))) for error in errors)
+    return alone and any(log.rank in formed and log.reached_end for log in run.ranks)
 
 
 def _still_starting(run: Run, rank: int) -> bool:

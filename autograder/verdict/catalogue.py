@@ -29,7 +29,7 @@ INFRASTRUCTURE = (
     _rule("fullmesh", "I", r"Gloo connectFullMesh failed"),
     _rule("libuv", "I", r"use_libuv was requested but PyTorch was build without libuv support"),
 )
-LAUNCHER_SAYS = ("port", "hostname", "no-torch", "disk", "too-slow")
+LAUNCHER_SAYS = ("port", "hostname", "no-torch", "disk", "too-slow", "left-early")
 IFNAME_IN_SOURCE = re.compile(r"GLOO_SOCKET_IFNAME")
 
 PORT = re.compile(r"EADDRINUSE|[Aa]ddress already in use")

@@ -47,6 +47,9 @@ def infrastructure(run: Run) -> Diagnosis | None:
         return make(run.infra if known else "infra", "I", cause=texts.one_line(run.infra), at="")
     if catalogue.IFNAME_IN_SOURCE.search(run.source):
         return None
+    formed = {event.rank for event in run.events if event.name == "init"}
+    if any(log.rank in formed and log.exit_code not in (0, SIGTERM, None) for log in run.ranks):
+        return None   # the ranks can reach each other: what one suffered is what another one did
     errors = [raised(log.stderr, run.request.script) for log in _suspects(run)]
     raised_messages = [error.message for error in errors if error is not None]
     for rule in catalogue.INFRASTRUCTURE:
