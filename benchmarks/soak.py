@@ -61,8 +61,8 @@ class State:
     orphans: frozenset[Process]
 
     def row(self) -> tuple[str, ...]:
-        numbers = (self.rss_kib, self.pss_kib, self.anonymous_kib, self.descriptors, self.own_kib, self.own_descriptors,
-                   len(self.files), len(self.mounts), len(self.orphans))
+        numbers = (self.rss_kib, self.pss_kib, self.anonymous_kib, self.descriptors, self.own_kib,
+                   self.own_descriptors, len(self.files), len(self.mounts), len(self.orphans))
         return (f"{self.launches}", f"{self.wall_s:.0f}", *map(str, numbers))
 
 
@@ -114,8 +114,8 @@ class Soak:
         memory, own = (rollup(one) for one in (pid, os.getpid()))
         return State(
             self.done, time.monotonic() - self.started, memory["Rss"], memory["Pss"], memory["Anonymous"],
-            own["Rss"], descriptors(pid), descriptors(os.getpid()), files(self.root), mounts(pid) | mounts(os.getpid()),
-            orphans)
+            own["Rss"], descriptors(pid), descriptors(os.getpid()), files(self.root),
+            mounts(pid) | mounts(os.getpid()), orphans)
 
 
 def family() -> frozenset[Process]:

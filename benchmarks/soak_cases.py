@@ -46,8 +46,8 @@ if not os.fork():
 """
 LITTER = """\
 import tempfile
-kept = [tempfile.NamedTemporaryFile(delete=False) for _ in range(20)] + [open(f"laissé{rank}.bin", "wb")]
-kept[-1].write(bytes(1 << 20))
+kept = [tempfile.NamedTemporaryFile(dir=".", delete=False) for _ in range(20)]
+kept[0].write(bytes(1 << 20))
 more = [os.open(place, os.O_RDONLY) for place in ("/tmp", "/dev/null") for _ in range(20)]
 """
 

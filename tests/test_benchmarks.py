@@ -13,14 +13,24 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def run(*command: str) -> list[str]:
-    """The lines that it prints."""
-    done = subprocess.run(
+def printed(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, encoding="utf-8",
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def run(*command: str) -> list[str]:
+    """The lines that it prints."""
+    done = printed(*command)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
     return done.stdout.splitlines()
+
+
+def test_each_is_run_here() -> None:
+    made = {path.stem for path in (ROOT / "benchmarks").glob("*.py") if "__main__" in path.read_text("utf-8")}
+    text = Path(__file__).read_text(encoding="utf-8")
+    assert made == {name for name in made if name in text}
 
 
 def test_startup() -> None:
@@ -38,6 +48,27 @@ def test_scaling(more: list[str]) -> None:
     sizes = [line.split()[0] for line in lines if line[:1].isdigit()]
     assert sizes == ["3", "6"]
     assert re.fullmatch(r"ratio: -?\d+\.\d+", lines[-1])
+
+
+@pytest.mark.launch
+def test_otter() -> None:
+    done = printed("benchmarks/otter.py", "--short", "--no-install")
+    if done.returncode == 77:
+        pytest.skip(done.stdout.splitlines()[-1])   # no test installs anything
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+    lines = done.stdout.splitlines()
+    assert "cores" in lines[0] and "otter-grader" in lines[0]
+    assert "marks: full, 1 copies, both ways" in lines
+    assert re.fullmatch(r"ratio: \d+\.\d+", lines[-1])
+
+
+@pytest.mark.launch
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere no launch is a warm one")
+def test_soak() -> None:
+    lines = run("benchmarks/soak.py", "--short")
+    assert "cores" in lines[0] and "13 launches, 1 at once" in lines[1]
+    assert "cold launches: 0, restarts of the server: 0" in lines
+    assert lines[-1] == "wrong: 0 orphans: 0 leaked: 0"
 
 
 @pytest.mark.launch
