@@ -1,6 +1,6 @@
 """One exercise graded by `autograder grade` and by otter-grader without containers, for reference.
 
-    python benchmarks/otter.py [--copies K] [--otter-python PATH] [--no-install] [--short]
+    python benchmarks/otter.py [--copies K] [--otter-python PATH] [--no-install | --only-install] [--short]
 
 The same K right copies of ex2-moyenne. For otter each is the student's own cells, and the tests are written
 in otter's form: the same answers, the same three launches (as it is, with drawn rows, with a rank that skips)
@@ -209,6 +209,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, metavar="N", help="of `autograder grade`")
     parser.add_argument("--otter-python", type=Path, metavar="PATH", help="that has it, and ipykernel")
     parser.add_argument("--no-install", action="store_true", help="only if it is there")
+    parser.add_argument("--only-install", action="store_true", help="measure nothing")
     parser.add_argument("--short", action="store_true", help="one copy: that it runs")
     asked = parser.parse_args()
     count = 1 if asked.short else asked.copies
@@ -222,6 +223,9 @@ def main() -> int:
     if there is None:
         python = install()
         there = version(python)
+    if asked.only_install:
+        print(f"otter-grader {there} in {python}")
+        return 0
     from autograder.launch import box
 
     options = [f"--jobs={asked.jobs}"] if asked.jobs else []

@@ -241,7 +241,7 @@ def report(
     ]
     print("\n" + machine.table(("case", "launches", "median s", "worst s", "wrong", "cold"), rows))
     found = leaks(states[0], states[-1])
-    if left := forgotten - states[0].files:
+    if left := forgotten - states[0].files - states[-1].files:
         found["temporary files after the server's end"] = len(left)
     each = slope(states)
     first, last_kib = states[0].anonymous_kib, states[-1].anonymous_kib
