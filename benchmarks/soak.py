@@ -234,7 +234,7 @@ def report(
     soak: Soak, states: list[State], restarts: int, last: frozenset[Process], forgotten: frozenset[str]
 ) -> int:  # fmt: skip
     print("\n" + machine.table(HEAD, [state.row() for state in states]))
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (name, f"{count}", f"{statistics.median(soak.seconds[name]):.2f}", f"{max(soak.seconds[name]):.2f}",
          f"{soak.wrong.count(name)}", f"{soak.cold.count(name)}")
         for name, count in soak.count.most_common()

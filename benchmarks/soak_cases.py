@@ -101,7 +101,7 @@ class Case:
                 account.check(True, "", points=1)
             self.more(account)
             with contextlib.redirect_stdout(io.StringIO()):   # what a test cell would show
-                return round(account.total(), 6)
+                return round(account.total() or 0.0, 6)
         except (NotGraded, TestFailed) as error:
             return str(error)
 
