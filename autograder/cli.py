@@ -51,6 +51,7 @@ def _student_commands(commands: argparse._SubParsersAction[argparse.ArgumentPars
     check.add_argument(
         "path", metavar="PATH", nargs="?", help="default: the assignment's folder, or this one"
     )
+    check.add_argument("--watch", action="store_true", help="check again whenever a file is saved, until Ctrl-C")
     _json_option(check)
 
     pack = commands.add_parser("pack", help="write the zip to upload, and say what is missing in it")
@@ -170,7 +171,9 @@ def _dispatch(arguments: argparse.Namespace) -> int:
             )
         case "check":
             path = Path(arguments.path) if arguments.path else None
-            return student.check(arguments.assignment, path, as_json=arguments.json)
+            return student.check(
+                arguments.assignment, path, as_json=arguments.json, watch=arguments.watch
+            )
         case "pack":
             folder = Path(arguments.folder) if arguments.folder else None
             return student.pack(arguments.assignment, arguments.student, folder)

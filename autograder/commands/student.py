@@ -76,27 +76,39 @@ def run_json(result: Run, diagnosis: Diagnosis | None) -> dict[str, Any]:
     }
 
 
-def check(assignment: str, path: Path | None, *, as_json: bool) -> int:
-    """Run the assignment's tests. 0: all passed; 1: some failed; 3: not graded; 2: usage."""
+def check(assignment: str, path: Path | None, *, as_json: bool, watch: bool = False) -> int:
+    """Run the assignment's tests. 0: all passed; 1: some failed; 3: not graded; 2: usage. `watch`: again
+    whenever a file is saved, until Ctrl-C, which gives 0.
+    """
     from autograder.batch.handin import HandinError
     from autograder.notebook.cells import CopyError
     from autograder.notebook.check import check as examine
 
     try:
-        _known(assignment)
-        result = examine(assignment, path or _copy_folder(assignment))
+        known = _known(assignment)
+        place = path or _copy_folder(assignment)
+        if watch:
+            from autograder.commands.watch import watch as again
+
+            return again(assignment, place, known.files if known else (), as_json=as_json)
+        result = examine(assignment, place)
     except (CourseError, CopyError, HandinError) as error:
         return usage(str(error))
     if as_json:
         _print_json(check_json(result))
     else:
-        from autograder.report.run_view import check_view
-
-        told = check_json(result) | {"tests": [dataclasses.asdict(test) for test in result.tests]}
-        print(check_view(told, result.remarks))
+        print(check_text(result))
     if not result.graded:
         return NOT_GRADED
     return OK if result.passed else FAILED
+
+
+def check_text(result: CopyResult) -> str:
+    """The same in French."""
+    from autograder.report.run_view import check_view
+
+    told = check_json(result) | {"tests": [dataclasses.asdict(test) for test in result.tests]}
+    return check_view(told, result.remarks)
 
 
 def check_json(result: CopyResult) -> dict[str, Any]:

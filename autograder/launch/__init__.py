@@ -57,11 +57,22 @@ def launch(
     if time_limit_s is not None:
         request = dataclasses.replace(request, time_limit_s=float(time_limit_s))
     if not alone:
-        return store.get_or_run(request, path.parent, run_request)
+        return store.get_or_run(request, path.parent, _run)
     with scratch() as folder:
         if path.is_file():
             shutil.copyfile(path, folder / path.name)
-        return store.get_or_run(request, folder, run_request)
+        return store.get_or_run(request, folder, _run)
+
+
+def _run(request: Request, folder: Path) -> Run:
+    """In a notebook, from a warm server of this user's: there from the second launch on."""
+    from autograder.launch import command
+    from autograder.launch.warm import own
+
+    if not own.in_kernel():
+        return run_request(request, folder)
+    with own.using({"launch": command.base_environment()}):
+        return run_request(request, folder)
 
 
 def _defaults(request: Request) -> Request:

@@ -5,13 +5,18 @@ here.
 from __future__ import annotations
 
 import builtins
+import contextlib
 import os
 import sys
 from pathlib import Path
 
 from autograder import course as courses
+from autograder.launch import command
+from autograder.launch.warm import own
+from autograder.launch.warm.client import Servers
 from autograder.leftovers import TOKEN
 from autograder.messages import text
+from autograder.notebook.apart import clean_environment
 from autograder.notebook.cells import LABO, CopyError
 from autograder.notebook.examine import (
     examine,
@@ -34,12 +39,19 @@ def check(assignment: str, path: str | Path = ".") -> CopyResult:
         cause = text("grading.check-inside")
         print(cause)
         return CopyResult(assignment, graded=False, cause=cause)
-    result = _result(assignment, Path(path))
+    with own_servers() if own.in_kernel() else contextlib.nullcontext():
+        result = _result(assignment, Path(path))
     if hasattr(builtins, "get_ipython") or _in_notebook():
         from autograder.report.table import print_copy
 
         print_copy(result)
     return result
+
+
+def own_servers(kept: own.Kept | None = None) -> contextlib.AbstractContextManager[Servers]:
+    """The user's own warm servers, for a check: see launch/warm/own.py."""
+    env = clean_environment()
+    return own.using({"launch": command.base_environment(env), "notebook": env}, kept)
 
 
 def _result(assignment: str, path: Path) -> CopyResult:

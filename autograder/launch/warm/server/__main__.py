@@ -2,8 +2,9 @@
 
 Run as `python server/__main__.py SOCKET LIFELINE KIND`, the first two numbers of descriptors: it serves the
 listening socket until the other one ends. KIND: `launch` for labo.py, `notebook` for the cells and tests of a
-copy. It reads nothing of a request itself: the process that it forks does, so that nothing of one launch is
-ever in the memory of another one's processes.
+copy. With more arguments (see _warm_own.py) it makes the socket itself, once it is ready. It reads nothing of
+a request itself: the process that it forks does, so that nothing of one launch is ever in the memory of another
+one's processes.
 """
 
 from __future__ import annotations
@@ -51,6 +52,11 @@ HOOKED = (
 def main() -> None:
     environment = dict(os.environ)   # before a library adds to it
     launches = sys.argv[3] == "launch"
+    alone: Any = None
+    if len(sys.argv) > 4:
+        import _warm_own  # type: ignore[import-not-found]
+
+        alone = _warm_own.Own(*sys.argv[4:], detached=int(sys.argv[2]) < 0)
     if not launches:
         os.environ["OPENBLAS_NUM_THREADS"] = "1"   # one thread, when we fork; a launch's own variables say so
     modules = Modules(FRESH)
@@ -75,9 +81,15 @@ def main() -> None:
     modules.ready((*NOTEBOOK, *LOADED), HOOKED)
     modules.hide(but=LOADED[0] if launches else None)
     settle()
-    connection = _warm_serve.serve(fresh, int(sys.argv[1]), int(sys.argv[2]))
+    if alone is None:
+        listening = _warm_serve.socket.socket(fileno=int(sys.argv[1]))
+    else:
+        listening = alone.listen(_warm_serve)
+    connection = _warm_serve.serve(fresh, listening, int(sys.argv[2]), alone)
     if connection is not None:
         _warm_job.work(fresh, connection)
+    if alone is not None:
+        alone.leave()
 
 
 if __name__ == "__main__":

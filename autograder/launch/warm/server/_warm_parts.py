@@ -1,5 +1,5 @@
 """The parts of launch/ that the server shares with the ways without it: the supervisor, the rights of a box,
-the recorder's code.
+the recorder's code, what a server was started from.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ def _module(name: str, *path: str) -> Any:
 
 rights = _module("_warm_rights", "inside", "_box_rights.py")
 supervisor = _module("_warm_supervisor", "supervisor.py")
+state = _module("_warm_state", "warm", "state.py")
 
 
 def recorder() -> dict[str, tuple[str, Any]]:

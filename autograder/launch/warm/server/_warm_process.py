@@ -12,6 +12,8 @@ import os
 import signal
 import sys
 
+from _warm_parts import state  # type: ignore[import-not-found]
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,12 +21,8 @@ if TYPE_CHECKING:
 
     from _warm_modules import Modules  # type: ignore[import-not-found]
 
-# Read by Python, the C library or torch while they start or are loaded: a command that has another value than
-# the server had is executed.
-AT_START = (
-    "PYTHON*", "LANG", "LC_*", "TZ", "LD_*", "MALLOC_*", "GLIBC_*", "OMP_*", "GOMP_*", "KMP_*", "MKL_*",
-    "OPENBLAS_*", "TORCH*", "PYTORCH_*", "ATEN_*", "KINETO_*", "NPY_*", "NUMPY_*", "LOGLEVEL", "CUDA_*",
-)  # fmt: skip
+# A command that has another value of one of these than the server had is executed.
+AT_START = state.AT_START
 AGENTS = ("TORCHELASTIC_*", "TORCH_NCCL_*")   # which torchrun gives to each rank, and only that rank reads
 # Of no matter to modules of ours, whose text is UTF-8 and whose path is the server's.
 PLACE = ("LANG", "LC_*", "PYTHONPATH")

@@ -14,14 +14,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from _warm_own import Own  # type: ignore[import-not-found]
     from _warm_process import Fresh  # type: ignore[import-not-found]
 
 SET_CHILD_SUBREAPER = 36   # prctl
 
 
-def serve(fresh: Fresh, number: int, lifeline: int) -> socket.socket | None:
-    """A connection, in a process of its own; None in the server, at its end."""
-    listening = socket.socket(fileno=number)
+def serve(
+    fresh: Fresh, listening: socket.socket, lifeline: int, own: Own | None = None
+) -> socket.socket | None:  # fmt: skip
+    """A connection, in a process of its own; None in the server, at its end: that of `lifeline` (-1: none), or
+    when `own` says so.
+    """
     wake, waking = os.pipe()
     for end in (wake, waking):
         os.set_blocking(end, False)
@@ -31,12 +35,12 @@ def serve(fresh: Fresh, number: int, lifeline: int) -> socket.socket | None:
     rights.prctl(SET_CHILD_SUBREAPER, rights.ctypes.c_ulong(1))
     jobs: set[int] = set()
     while True:
-        watched: list[Any] = [listening, lifeline, wake]
-        ready = select.select(watched, [], [])[0]
+        watched: list[Any] = [listening, wake, *([lifeline] if lifeline >= 0 else [])]
+        ready = select.select(watched, [], [], own and own.patience(bool(jobs)))[0]
         if wake in ready:
             os.read(wake, 4096)
         reap(jobs)
-        if lifeline in ready:
+        if lifeline in ready or (own is not None and own.over(bool(jobs) or listening in ready)):
             return None
         if listening not in ready:
             continue
