@@ -51,7 +51,7 @@ def _student_commands(commands: argparse._SubParsersAction[argparse.ArgumentPars
     check.add_argument(
         "path", metavar="PATH", nargs="?", help="default: the assignment's folder, or this one"
     )
-    check.add_argument("--watch", action="store_true", help="check again whenever a file is saved, until Ctrl-C")
+    check.add_argument("--watch", action="store_true", help="check again at each save, until Ctrl-C")
     _json_option(check)
 
     pack = commands.add_parser("pack", help="write the zip to upload, and say what is missing in it")

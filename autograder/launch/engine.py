@@ -143,7 +143,7 @@ class _Launch:
                     self.timed_out = True
                     self._ask_where_they_stand()
                     break
-                time.sleep(POLL_S)
+                self.processes.wait(POLL_S)
         finally:   # also when we are interrupted (Ctrl-C in a notebook)
             self.processes.stop()
             self.duration = time.monotonic() - self.started

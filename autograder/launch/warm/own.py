@@ -85,7 +85,7 @@ def using(
 
 @contextlib.contextmanager
 def _using(environments: Environments, kept: Kept | None) -> Iterator[Servers]:
-    import fcntl   # not on every system
+    import fcntl  # not on every system
 
     names: dict[str, str] = {}
     found, place = COLD, None
@@ -94,7 +94,8 @@ def _using(environments: Environments, kept: Kept | None) -> Iterator[Servers]:
             place = stack.enter_context(_place())
             fcntl.flock(place.number, fcntl.LOCK_SH)   # no server loads meanwhile (see server/_warm_own.py)
             names = {kind: f"{_key(kind, env)}.{kind}" for kind, env in environments.items()}
-            found = Servers(**{kind: str(place.path / name) for kind, name in names.items() if place.has(name)})
+            there = {kind: str(place.path / name) for kind, name in names.items() if place.has(name)}
+            found = Servers(**there)
         token = FOUND.set(found)
         try:
             yield found

@@ -3,8 +3,8 @@
 Run as `python server/__main__.py SOCKET LIFELINE KIND`, the first two numbers of descriptors: it serves the
 listening socket until the other one ends. KIND: `launch` for labo.py, `notebook` for the cells and tests of a
 copy. With more arguments (see _warm_own.py) it makes the socket itself, once it is ready. It reads nothing of
-a request itself: the process that it forks does, so that nothing of one launch is ever in the memory of another
-one's processes.
+a request itself: the process that it forks does, so that nothing of one launch is ever in the memory of
+another one's processes.
 """
 
 from __future__ import annotations

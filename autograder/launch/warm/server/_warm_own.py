@@ -6,6 +6,7 @@ locked while we live), the name of the socket to make there, the seconds without
 the package that we are part of, whose change ends us too.
 """
 
+# ruff: noqa: SIM105
 from __future__ import annotations
 
 import fcntl  # it and time load nothing else: what we import here, a script must not find loaded
@@ -28,10 +29,12 @@ class Own:
         self.folder, self.lock, self.name = int(folder), int(lock), name
         self.idle, self.package = float(idle), package
         self.asked = False
-        if detached and os.fork():   # nobody has to wait for us
+        pid = os.fork() if detached else 0   # nobody has to wait for us then
+        if pid or not detached:
+            os.ftruncate(self.lock, 0)
+            os.write(self.lock, str(pid or os.getpid()).encode())
+        if pid:
             os._exit(0)
-        os.ftruncate(self.lock, 0)
-        os.write(self.lock, str(os.getpid()).encode())
         self._quiet()
         self.path = list(sys.path)
         space: dict[str, Any] = {}

@@ -23,8 +23,8 @@ SET_CHILD_SUBREAPER = 36   # prctl
 def serve(
     fresh: Fresh, listening: socket.socket, lifeline: int, own: Own | None = None
 ) -> socket.socket | None:  # fmt: skip
-    """A connection, in a process of its own; None in the server, at its end: that of `lifeline` (-1: none), or
-    when `own` says so.
+    """A connection, in a process of its own; None in the server, at its end: that of `lifeline` (-1: there is
+    none), or when `own` says so.
     """
     wake, waking = os.pipe()
     for end in (wake, waking):
