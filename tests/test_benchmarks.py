@@ -79,3 +79,12 @@ def test_warm_against_cold(name: str) -> None:
     assert "cores" in lines[0] and "torch" in lines[0]
     assert name != "grading" or "marks: equal, 1 copies compared" in lines
     assert re.fullmatch(r"ratio: \d+\.\d+", lines[-1])
+
+
+@pytest.mark.launch
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere every launch is a cold one")
+def test_loop() -> None:
+    lines = run("benchmarks/loop.py", "--short")
+    assert "cores" in lines[0] and "torch" in lines[0]
+    assert any(line.startswith("ex3-ddp, labo.py ") for line in lines)
+    assert re.fullmatch(r"median_s: \d+\.\d+", lines[-1])

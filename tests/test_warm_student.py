@@ -414,7 +414,8 @@ def test_watch(runtime: Path, tmp_path: Path) -> None:
             watching.process.wait(60)
 
 
-def test_what_is_watched(tmp_path: Path) -> None:
+def test_what_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)   # where no course is found
     folder = tmp_path / "ex"
     folder.mkdir()
     for name in ("ex.ipynb", "labo.py", "notes", ".labo.py.swp", "labo.py~", "4913", ".#labo.py"):

@@ -143,7 +143,10 @@ class _Launch:
                     self.timed_out = True
                     self._ask_where_they_stand()
                     break
-                self.processes.wait(POLL_S)
+                if isinstance(self.processes, processes.Forked):   # which says at once that it has ended
+                    self.processes.wait(POLL_S)
+                else:
+                    time.sleep(POLL_S)
         finally:   # also when we are interrupted (Ctrl-C in a notebook)
             self.processes.stop()
             self.duration = time.monotonic() - self.started

@@ -174,12 +174,6 @@ class Supervised:
     def running(self) -> bool:
         return self.process.poll() is None
 
-    def wait(self, seconds: float) -> bool:
-        """Whether all has ended within so many seconds."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(seconds)
-        return not self.running()
-
     def stop(self) -> None:
         """Ask the launcher to end its ranks and itself; what does not obey is ended."""
         if self.running():
@@ -239,10 +233,6 @@ class Direct:
         if time.monotonic() > self.looked + 0.5:
             self._remember()
         return any(agent.poll() is None for agent in self.agents)
-
-    def wait(self, seconds: float) -> bool:
-        time.sleep(seconds)
-        return not self.running()
 
     def _remember(self) -> None:
         self.looked = time.monotonic()
