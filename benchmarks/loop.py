@@ -108,6 +108,7 @@ def main() -> None:
     parser.add_argument("--assignment", action="append", metavar="NAME", help="may be repeated")
     parser.add_argument("--short", action="store_true", help="one exercise, its labo.py, one save")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))   # what it watches ends with it
     saves = 1 if options.short else options.saves
     names = options.assignment or (EXERCISES[2:3] if options.short else EXERCISES)
     print(machine.describe("torch", "ipython"), f"\n{saves} saves for each line\n")
