@@ -9,8 +9,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -136,6 +138,57 @@ def test_what_would_cost_a_mark_and_the_sample_are_examined_cold(
     (first, runs), (again, others) = asked
     assert (first, again) == (True, False)
     assert runs is not None and others == runs / "cold"   # what was launched warm is no proof
+
+
+@pytest.mark.parametrize("spoilt", [WRONG, replace(RIGHT, clock=("t",)), None])
+def test_a_drawn_copy_that_is_no_plain_pass_leaves_its_audit_to_the_next_one(
+    course: courses.Course, monkeypatch: pytest.MonkeyPatch, spoilt: CopyResult | None
+) -> None:
+    """Even where the next one was examined before it: beside it, and quicker."""
+    drawn, other = threading.Event(), threading.Event()
+
+    def examine(folder: Path, *_: Any, exam: Exam, **__: Any) -> CopyResult:
+        warm = exam.trusted.warm == WARM
+        if folder.parent.name == "drawn" and warm:
+            drawn.set()
+            assert other.wait(LONG_S)
+            if spoilt is None:
+                raise ZeroDivisionError
+            return replace(spoilt, warm=True)
+        if warm:
+            other.set()
+        return replace(RIGHT, warm=warm)
+
+    monkeypatch.setattr(work, "examine", examine)
+    monkeypatch.setattr(keeper, "both", _these)
+    one = Bench(course, warm=True)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(one, Task("drawn", "mini", audit=True))
+        assert drawn.wait(LONG_S)
+        second = pool.submit(one, Task("zoe", "mini"))
+        assert first.exception() if spoilt is None else first.result().cold != "audited"
+        assert second.result().cold == "audited"
+    assert one(Task("carl", "mini")).cold == ""   # no more than were drawn
+
+
+def test_what_no_server_forked_is_not_called_warm_nor_examined_again(
+    course: courses.Course, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that is there in name only."""
+    hand_in(course.root)
+    monkeypatch.setattr(keeper, "both", _these)
+    seen: list[bool] = []
+    real = work.examine
+
+    def examine(*given: Any, **more: Any) -> CopyResult:
+        seen.append(True)
+        return real(*given, **more)
+
+    monkeypatch.setattr(work, "examine", examine)
+    for student, score in (("alice", 6), ("bob", 4)):
+        result = Bench(course, warm=True)(Task(student, "mini"))
+        assert (result.score, result.warm, result.cold) == (score, False, "")
+    assert len(seen) == 2
 
 
 def test_a_verdict_of_the_clock_is_left_to_the_executor_who_has_it_examined_alone(

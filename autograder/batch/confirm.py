@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -30,6 +31,34 @@ def sample(tasks: Sequence[Task], seed: str) -> list[Task]:
 
     chosen = {*sorted(tasks, key=drawn)[: math.ceil(SAMPLE * len(tasks))]}
     return [replace(task, audit=task in chosen) for task in tasks]
+
+
+class Draw:
+    """Whose plain pass is audited: those of the sample. One of them that is none leaves its place to the next
+    plain pass, so that one is audited wherever there is one, if the sample comes first.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._running = self._left = 0   # of the sample: those that are examined, the places that they left
+
+    def begins(self, drawn: bool) -> None:
+        with self._changed:
+            self._running += drawn
+
+    def audited(self, drawn: bool, passed: bool) -> bool:
+        """Whether this copy is, now that it was examined. It waits for those of the sample that still are."""
+        with self._changed:
+            if drawn:
+                self._running -= 1
+                self._left += not passed
+                self._changed.notify_all()
+                return passed
+            if passed:
+                self._changed.wait_for(lambda: not self._running)
+            taken = passed and self._left > 0
+            self._left -= taken
+            return taken
 
 
 def plain(result: CopyResult) -> bool:

@@ -191,7 +191,8 @@ class _Grading:
                 else:
                     tasks.append(Task(*copy))
             bench.warm = bench.warm and len(tasks) >= WORTH
-            for task in sample(tasks, fingerprint(self.exams[own[0][1]])) if bench.warm else tasks:
+            tasks = sample(tasks, fingerprint(self.exams[own[0][1]])) if bench.warm else tasks
+            for task in sorted(tasks, key=lambda task: not task.audit):   # the sample first: see Draw
                 copy = task.student, task.assignment
                 engine.submit(task).add_done_callback(functools.partial(self._examined, copy))
             engine.close()

@@ -139,7 +139,8 @@ class Slurm(Leaving):
         tries = max(self._items[name].tries for name in names)
         size = self.chunk or math.ceil(len(names) / TASKS)
         size = max(math.ceil(size / 4**tries) if tries + 1 < TRIES else 1, math.ceil(len(names) / TASKS))
-        chunks = [names[start : start + size] for start in range(0, len(names), size)]
+        count = math.ceil(len(names) / size)
+        chunks = [names[start::count] for start in range(count)]  # the sample, which comes first, in many
         paths = []
         for chunk in chunks:
             self._sent += 1

@@ -13,7 +13,7 @@ from typing import Self
 
 from autograder import course as courses
 from autograder.batch import trouble
-from autograder.batch.confirm import confirmed, plain
+from autograder.batch.confirm import Draw, confirmed, plain
 from autograder.batch.executors import Task
 from autograder.launch.warm import keeper
 from autograder.launch.warm.client import COLD, Servers
@@ -41,6 +41,7 @@ class Bench:
         self._lock = threading.Lock()
         self._ending = ExitStack()
         self._servers: Servers | None = None
+        self._draw = Draw()
 
     def __enter__(self) -> Self:
         return self
@@ -71,13 +72,18 @@ class Bench:
         runs = exam.trusted.runs
         if alone:
             return self._examine(task, launched(exam, COLD, None))
-        servers = self.servers()
-        result = self._examine(task, launched(exam, servers, runs))
+        passed = False
+        self._draw.begins(task.audit)
+        try:
+            result = self._examine(task, launched(exam, self.servers(), runs))
+            passed = result.warm and plain(result) and not result.clock
+        finally:
+            audit = self._draw.audited(task.audit, passed)
         # What the clock may have decided is left to the executor: it is examined once more, alone.
-        if servers == COLD or result.clock or (plain(result) and not task.audit):
+        if not result.warm or result.clock or (passed and not audit):
             return result
         cold = self._examine(task, launched(exam, COLD, runs / "cold" if runs is not None else None))
-        return confirmed(result, cold, "audited" if plain(result) else "confirmed")
+        return confirmed(result, cold, "audited" if passed else "confirmed")
 
     def _examine(self, task: Task, exam: Exam) -> CopyResult:
         folder = self.course.root / "submitted" / task.student / task.assignment

@@ -23,6 +23,7 @@ from pathlib import Path
 import autograder
 from autograder.launch import box, command, evidence, faults, processes, tidy, view
 from autograder.launch.run import RankLog, Request, Run
+from autograder.launch.warm.client import Used
 from autograder.leftovers import scratch
 
 POLL_S = 0.05
@@ -151,6 +152,7 @@ class _Launch:
             self.processes.stop()
             self.duration = time.monotonic() - self.started
             self.ended = self.processes.ended()
+            Used.ever = Used.ever or self.ended.warm
             if isinstance(self.processes, processes.Boxed):   # nothing outlives a box
                 self.output_limited = self.output_limited or self.ended.limit == "output"
             else:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -51,13 +51,14 @@ class Job:
 class Ended:
     """How the agents ended; None where it could not be learnt. `failure`: what was said by a box that could
     not be made. `limit`: the limit of the box that was exceeded ("memory", "processes", "cpu", "files",
-    "output").
+    "output"). `warm`: a warm server forked them.
     """
 
     exit_codes: list[int | None]
     left_over: int = 0
     failure: str | None = None
     limit: str | None = None
+    warm: bool = False
 
 
 class Boxed:
@@ -69,7 +70,7 @@ class Boxed:
 
     def __init__(self, job: Job, server: socket.socket | None = None) -> None:
         assert job.box is not None
-        self.job, self.box = job, job.box
+        self.job, self.box, self.invited = job, job.box, server is not None
         self.back, self.said = job.temp / "box.out", job.temp / "box.err"
         user = boxes.user()
         etc = job.temp / "box.etc"
@@ -127,10 +128,11 @@ class Boxed:
                 return Ended(unknown, failure=said or f"bwrap: exit code {self.process.returncode}")
             status = _line(stream)
             if status is None:   # it was ended with the box
-                return Ended(unknown)
+                return Ended(unknown, warm=self.invited)
             while (entry := _line(stream)) is not None:
                 self._put(Path(entry["path"]), int(entry["size"]), stream)
-        return Ended(list(status["exit_codes"]), int(status["left_over"]), limit=status["limit"])
+        codes, left_over = list(status["exit_codes"]), int(status["left_over"])
+        return Ended(codes, left_over, None, status["limit"], status["warm"])
 
     def _put(self, path: Path, size: int, stream: IO[bytes]) -> None:
         """A file at its place outside: in a folder of ours, which nothing of the box can change."""
@@ -212,7 +214,7 @@ class Forked(Supervised):
 
     def ended(self) -> Ended:
         self.server.close()
-        return super().ended()
+        return replace(super().ended(), warm=True)
 
 
 @dataclass

@@ -16,6 +16,7 @@ from pathlib import Path
 from autograder.files import write_whole
 from autograder.launch.evidence import RECORDER_SCHEMA
 from autograder.launch.run import SCHEMA, Request, Run
+from autograder.launch.warm.client import Used, told
 
 _runs: dict[str, Run] = {}
 
@@ -45,6 +46,7 @@ def get_or_run(request: Request, folder: Path, launch: Callable[[Request, Path],
     """The kept Run of this request, or the one that `launch` makes now."""
     name = key(request, folder)
     run = _runs.get(name) or _read(name)
+    Used.ever = Used.ever or (run is not None and told().launch is not None)
     if run is None:
         run = launch(request, folder)
         if run.infra is None:

@@ -39,12 +39,15 @@ _NEEDED = re.compile(
 
 @dataclass(frozen=True)
 class Apart:
-    """How the command ended. `log` is the end of what it wrote itself, for the grader only."""
+    """How the command ended. `log` is the end of what it wrote itself, for the grader only. `warm`: a warm
+    server forked it.
+    """
 
     exit_code: int | None
     timed_out: bool
     duration_s: float
     log: str
+    warm: bool = False
 
 
 class Stopped(BaseException):
@@ -95,8 +98,9 @@ def run_module(
     job = processes.Job([command], cwd, own, [(log, log)], log.parent, GRACE_S, box)
     running = processes.by_another(job, server)
     if running is not None:
-        code, timed_out = _by_another(running, started + limit_s)
-        return Apart(code, timed_out, time.monotonic() - started, _tail(log))
+        ended, timed_out = _by_another(running, started + limit_s)
+        spent = time.monotonic() - started
+        return Apart(ended.exit_codes[0], timed_out, spent, _tail(log), ended.warm)
     with log.open("wb") as output:
         process = subprocess.Popen(
             command, cwd=cwd, env=own, stdin=subprocess.DEVNULL,
@@ -118,10 +122,10 @@ def _tail(log: Path) -> str:
         return written.read().decode("utf-8", errors="replace")
 
 
-def _by_another(running: processes.Boxed | processes.Forked, deadline: float) -> tuple[int | None, bool]:
-    """The exit code of the one command of a box, or of a warm server's process (None: it was ended with it),
-    and whether it was late.
-    """
+def _by_another(
+    running: processes.Boxed | processes.Forked, deadline: float
+) -> tuple[processes.Ended, bool]:  # fmt: skip
+    """How the one command of a box, or of a warm server's process, ended, and whether it was late."""
     try:
         timed_out = not _ended(running, deadline)
     finally:
@@ -129,7 +133,7 @@ def _by_another(running: processes.Boxed | processes.Forked, deadline: float) ->
     ended = running.ended()
     if ended.failure is not None:
         raise NoBox(ended.failure)
-    return ended.exit_codes[0], timed_out
+    return ended, timed_out
 
 
 def _ended(process: Waited, deadline: float) -> bool:

@@ -160,6 +160,7 @@ def _notebook(exam: Exam, submitted: NotebookNode, folder: Path, student: str | 
         if (typed_in := numbers.cell_of(mended.notebook, ran)) is not None:
             cells[typed_in] = [*cells[typed_in], *_note(told)]
     result = _assemble(exam, outcomes, cells, flags, remarks, files)
+    result = replace(result, warm=result.warm or ran.warm)
     return replace(result, clock=("notebook", *result.clock)) if ran.stopped else result
 
 
@@ -302,12 +303,13 @@ def _assemble(
         tests=tests, flags=tuple(every), remarks=tuple(remarks), diagnosis=diagnosis, cells=dict(cells),
         details=tuple(outcome.cause for outcome in causes if outcome.cause), suspicions=suspicions,
         clock=tuple(outcome.id for outcome in outcomes if outcome.timed),
+        warm=any(outcome.warm for outcome in outcomes),
     )  # fmt: skip
 
 
 def _sign(result: CopyResult, exam: Exam, student: str | None, digest: str, started: float) -> CopyResult:
     return replace(
         result, student=student, versions=versions(exam), key_fingerprint=fingerprint(exam),
-        sandbox=exam.sandbox, warm=any(exam.trusted.warm), copy_sha256=digest,
+        sandbox=exam.sandbox, copy_sha256=digest,
         duration_s=round(time.monotonic() - started, 3),
     )  # fmt: skip

@@ -67,7 +67,7 @@ class CopyResult:
     group: tuple[str, ...] = ()  # whom this one copy counts for, the student whose copy it is first
     clock: tuple[str, ...] = ()  # what a quicker machine might have ended otherwise: test cells, "notebook"
     alone: bool = False  # because of that, examined a second time with no other copy running
-    warm: bool = False  # its launches were forked from a process that had torch loaded (see launch/warm)
+    warm: bool = False  # a process that had all loaded forked its cells, tests or launches (launch/warm)
     cold: str = ""  # why it was examined without one after that: "confirmed", "audited"; that is what counts
     disagreed: str = ""  # for the grader: what the first examination had found instead
     schema: int = SCHEMA

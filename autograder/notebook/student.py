@@ -49,6 +49,7 @@ class StudentRun:
     files: dict[str, bytes] = field(default_factory=dict)  # the declared ones that are there
     stopped: str | None = None  # why it did not come to its end, in French
     duration_s: float = 0.0
+    warm: bool = False  # a warm server forked it
 
 
 def run_student(
@@ -111,7 +112,7 @@ def run_student(
     outputs = outputs_of(result["cells"], [cell["id"] for cell in cells], base)
     if stopped and result["running"] in {cell["id"] for cell in cells}:
         outputs[result["running"]] = [{"output_type": "stream", "name": "stderr", "text": stopped + "\n"}]
-    return StudentRun(outputs, *_answers(result["values"]), found, stopped, done.duration_s)
+    return StudentRun(outputs, *_answers(result["values"]), found, stopped, done.duration_s, done.warm)
 
 
 def nearly_full(place: Path | None = None) -> bool:

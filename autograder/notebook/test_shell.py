@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from autograder.launch.warm.client import Used
 from autograder.leftovers import end_with_parent
 from autograder.notebook.plain import decode
 from autograder.notebook.student_shell import shorten, write
@@ -57,7 +58,7 @@ def run_cells() -> None:
             done.append({"id": cell["id"], "outcome": "blocked", "missing": missing[0], "stdout": ""})
         else:
             done.append({"id": cell["id"], **run_cell(cell["source"], space)})
-    write(results, {"done": done, "running": None})
+    write(results, {"done": done, "running": None, "warm": Used.ever})
 
 
 def run_cell(source: str, space: dict[str, Any]) -> dict[str, Any]:

@@ -49,6 +49,7 @@ class Outcome:
     diagnosis: dict[str, Any] | None = None
     suspicions: tuple[str, ...] = ()  # for the grader: see verdict/tampering.py
     timed: bool = False  # it might have ended otherwise on a machine that did nothing else
+    warm: bool = False  # a warm server forked the tests or what they launched
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,10 @@ def _run(
         written = read_regular(desk / "result.json", MAX_RESULT)
         full_is_nobody_s_fault(base)
         told = (written or b"{}").decode("utf-8", errors="replace").replace(f"{work}{os.sep}", "")
-        return json.loads(told), done.timed_out, done.log
+        result = json.loads(told)
+        # Where they did not come to their end, what they launched may have been.
+        result["warm"] = done.warm or result.get("warm", trusted.warm.launch is not None)
+        return result, done.timed_out, done.log
 
 
 def _defined(tests: list[Cell]) -> set[str]:
@@ -228,7 +232,7 @@ def _judge(
         else:
             cause = f"the test process died: {log.strip()[-500:]}"
             outcomes[cell.id] = fault(cell, cause)
-        outcomes[cell.id] = _by_clock(outcomes[cell.id], item)
+        outcomes[cell.id] = replace(_by_clock(outcomes[cell.id], item), warm=bool(result.get("warm")))
     return outcomes
 
 

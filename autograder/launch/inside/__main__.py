@@ -34,7 +34,8 @@ def main() -> None:
     agents = Agents(job, rest)
     agents.run()
     left_over = agents.end_all()
-    _say({"exit_codes": agents.exit_codes(), "left_over": left_over, "limit": agents.limit})
+    ends = {"exit_codes": agents.exit_codes(), "left_over": left_over, "limit": agents.limit}
+    _say({**ends, "warm": agents.warm})
     for name, data in agents.printed():
         _say({"path": name, "size": len(data)})
         _write(data)

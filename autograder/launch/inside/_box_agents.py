@@ -33,6 +33,7 @@ class Agents:
         self.job, self.commands = job, commands
         self.limit: str | None = None        # what was exceeded
         self.asked = self.closed = False
+        self.warm = False                    # an agent came from a warm server
         self.dump_until: float | None = None
         self.deadline: float | None = None   # of the ordered stop
         self.codes: dict[int, int] = {}
@@ -81,7 +82,9 @@ class Agents:
             # The kernel adds who we are, as it is seen from the other side.
             told = struct.pack(f"{len(printed)}i", *printed)
             server.sendmsg([b"."], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, told)])
-            return int(server.recv(16)) or None
+            pid = int(server.recv(16)) or None
+            self.warm = self.warm or pid is not None
+            return pid
         except (OSError, ValueError):
             self.job["warm"] = None
             server.close()   # it could still come

@@ -51,6 +51,12 @@ def why_not() -> str | None:
     return None
 
 
+class Used:
+    """Whether anything that this process was told came from a warm server: a launch, or its kept Run."""
+
+    ever = False
+
+
 PATIENCE_S = 10.0   # until the server takes a request: it may be starting
 TAKEN = b"+"
 LOOK_S = 0.2

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 # A command that has another value of one of these than the server had is executed.
 AT_START = state.AT_START
 AGENTS = ("TORCHELASTIC_*", "TORCH_NCCL_*")   # which torchrun gives to each rank, and only that rank reads
+NO_GPU = ("CUDA_VISIBLE_DEVICES",)   # of no matter where there is no GPU
 # Of no matter to modules of ours, whose text is UTF-8 and whose path is the server's.
 PLACE = ("LANG", "LC_*", "PYTHONPATH")
 TORCHRUN = ["-P", "-m", "torch.distributed.run"]
@@ -45,6 +46,7 @@ class Fresh:
         self.script: Callable[..., NoReturn]
         self.module: Callable[..., NoReturn]
         self.threads = self.descriptors = 0   # of the server, when it forked
+        self.but = () if any(name.startswith("nvidia") for name in os.listdir("/dev")) else NO_GPU
 
 
 def execute(command: list[str], env: dict[str, str]) -> NoReturn:
@@ -61,7 +63,7 @@ def execute(command: list[str], env: dict[str, str]) -> NoReturn:
 def become(fresh: Fresh, command: list[str], env: dict[str, str]) -> NoReturn:
     """The command, in this folder, with these standard streams."""
     module = command[1:3] == ["-P", "-m"] and command[1:4] != TORCHRUN
-    if command[0] != sys.executable or _started_otherwise(fresh.environment, env, PLACE if module else ()):
+    if command[0] != sys.executable or _started_otherwise(fresh, env, PLACE if module else ()):
         execute(command, env)
     if module:
         if _shadows(fresh) or command[3] not in fresh.modules.kept:
@@ -75,9 +77,10 @@ def become(fresh: Fresh, command: list[str], env: dict[str, str]) -> NoReturn:
     fresh.script(fresh, command, env, script[0])
 
 
-def _started_otherwise(server: dict[str, str], env: dict[str, str], but: tuple[str, ...]) -> bool:
+def _started_otherwise(fresh: Fresh, env: dict[str, str], but: tuple[str, ...]) -> bool:
+    server = fresh.environment
     names = {name for name in (*server, *env) if server.get(name) != env.get(name)}
-    return any(_one_of(name, AT_START) and not _one_of(name, (*AGENTS, *but)) for name in names)
+    return any(_one_of(name, AT_START) and not _one_of(name, (*AGENTS, *fresh.but, *but)) for name in names)
 
 
 def _one_of(name: str, patterns: tuple[str, ...]) -> bool:
