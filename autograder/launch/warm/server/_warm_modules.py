@@ -122,19 +122,18 @@ class Modules:
                     left.append(other)
         return sorted((one for one in found if one in self.kept), key=lambda one: self.order.get(one, 0))
 
-    def hide(self, but: str | None) -> Finder:
+    def hide(self, but: str | None) -> None:
         """All of them, but what importing `but` loads: it is itself still to be imported."""
         for name in self.kept:
             sys.modules.pop(name, None)
         for space, own, _ in self.parents:
             space.pop(own, None)
         self.attributes = {name: (space, own) for space, own, name in self.parents}
-        finder = Finder(self)
-        sys.meta_path.insert(0, finder)
+        found, self.watch = finder(self)
+        sys.meta_path.insert(0, found)
         if but is not None:
             self.first[but] = self.show(but)
             self.shown.discard(but)
-        return finder
 
     # -- in a forked process -------------------------------------------------------------------------------
 
@@ -177,40 +176,52 @@ class Modules:
                         space[attribute] = value
 
 
-class Finder:
-    """Finds the hidden modules."""
+def finder(modules: Modules) -> tuple[Any, Any]:
+    """For sys.meta_path: what finds the hidden modules; and what is called with the function that is told of
+    the names that an import shows.
 
-    def __init__(self, modules: Modules) -> None:
-        self.modules = modules
-        self.arrived: Any = None   # is told of the names that an import shows
+    It holds nothing that one finds by looking at it, as the recorder's own does not: modules that nobody has
+    hooked yet, among others.
+    """
+    arrived: Any = None
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        module = self.modules.kept.get(name)
-        if module is None or name in self.modules.shown:
+    def watch(told: Any) -> None:
+        nonlocal arrived
+        arrived = told
+
+    def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+        """Shows nothing by itself: a script may ask what is there."""
+        module = modules.kept.get(name)
+        if module is None or name in modules.shown:
             return None
-        new = self.modules.show(name)
         own = getattr(module, "__spec__", None)
-        spec = ModuleSpec(
-            name, _Loader(self, module, own, new), origin=getattr(own, "origin", None))   # type: ignore[arg-type]
+        new: list[str] = []
+
+        class Loader:
+            @staticmethod
+            def create_module(spec: Any) -> ModuleType | None:
+                new.extend(modules.show(name))
+                return module
+
+            @staticmethod
+            def exec_module(module: ModuleType) -> None:
+                module.__spec__ = own
+                if arrived is not None:
+                    arrived(new)
+
+            def __getattr__(self, attribute: str) -> Any:
+                return getattr(own.loader, attribute)   # type: ignore[union-attr]  # get_source, is_package…
+
+        spec = ModuleSpec(name, Loader(), origin=getattr(own, "origin", None))   # type: ignore[arg-type]
         spec.submodule_search_locations = getattr(own, "submodule_search_locations", None)
         spec.has_location = getattr(own, "has_location", False)
         return spec
 
+    class Finder:
+        pass
 
-class _Loader:
-    def __init__(self, finder: Finder, module: ModuleType, spec: Any, new: list[str]) -> None:
-        self.finder, self.module, self.spec, self.new = finder, module, spec, new
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.spec.loader, name)   # get_source, is_package…
-
-    def create_module(self, spec: Any) -> ModuleType:
-        return self.module
-
-    def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self.spec
-        if self.finder.arrived is not None:
-            self.finder.arrived(self.new)
+    Finder.find_spec = staticmethod(find_spec)   # type: ignore[attr-defined]
+    return Finder(), watch
 
 
 def settle() -> None:

@@ -7,7 +7,6 @@ import gc
 import os
 import sys
 
-from _warm_modules import Finder  # type: ignore[import-not-found]
 from _warm_parts import FINDER, RECORDER, dumpable  # type: ignore[import-not-found]
 from _warm_process import ended_by, execute, finish, set_environment  # type: ignore[import-not-found]
 
@@ -111,9 +110,7 @@ def _watch_imports(fresh: Fresh, recorder: Recorder | None) -> None:
                 recorder = None
                 hide()
 
-    for finder in sys.meta_path:
-        if isinstance(finder, Finder):
-            finder.arrived = arrived
+    fresh.modules.watch(arrived)
     gc.freeze()   # as the recorder does: this function is in no list of living objects
 
 
