@@ -32,6 +32,7 @@ pytestmark = [
 ]
 HERE = Path(__file__).resolve().parent
 TRIES, MOST_STRANGE = 3, 8
+CERTAIN = ("ended", "diagnosis", "suspicions")   # how far a rank came that another one's failure ended is not
 # What makes a script wait: with it, another saved Run of the same script is preferred.
 WAITS = ("MCI_SKIP_RANK", "RALENTI", "PAS", "MCI_RETARD")
 
@@ -124,7 +125,8 @@ def test_each_saved_run_comes_out_warm(
     wrong = []
     for name, cold, ends in strange:
         now = verdict(run_request(cold.request, tmp_path / name))
-        if now not in ends:
+        race = bool(cold.exit_code) and any(all(now[what] == end[what] for what in CERTAIN) for end in ends)
+        if now not in ends and not race:
             wrong.append(_differ(name, now, ends[-1]))
     assert not wrong, "\n".join(wrong)
     again = server.ready()

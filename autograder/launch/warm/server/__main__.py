@@ -79,7 +79,7 @@ def main() -> None:
     fresh = _warm_process.Fresh(modules, sys.path[1:], _warm_parts.recorder(), environment)
     fresh.agent, fresh.script, fresh.module = _warm_agent.agent, _warm_script.run, _warm_script.run_module
     modules.ready((*NOTEBOOK, *LOADED), HOOKED)
-    modules.hide(but=LOADED[0] if launches else None)
+    modules.hide()
     settle()
     if alone is None:
         listening = _warm_serve.socket.socket(fileno=int(sys.argv[1]))

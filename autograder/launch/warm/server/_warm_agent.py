@@ -153,16 +153,7 @@ def _rank(fresh: Fresh, env: dict[str, str]) -> tuple[int, socket.socket]:
         its = _only(its)
         signals()
         env.clear()   # the agent's, with the seal: a rank gets its own, which the recorder takes from it
-        head, ancillary, _, _ = its.recvmsg(4, socket.CMSG_SPACE(8))
-        if len(head) < 4:
-            os._exit(0)   # the agent ended without it
-        told = b""
-        size = int.from_bytes(head, "big")
-        while len(told) < size and (more := its.recv(size - len(told))):
-            told += more
-        order = json.loads(told)
-        told = b""
-        numbers = array.array("i", ancillary[0][2])
+        order, numbers = _ordered(its)
         os.setsid()
         its.sendall(b".")
         its.close()
@@ -170,6 +161,18 @@ def _rank(fresh: Fresh, env: dict[str, str]) -> tuple[int, socket.socket]:
         become(fresh, order["command"], order["env"])
     finally:
         os._exit(1)
+
+
+def _ordered(its: socket.socket) -> tuple[dict[str, Any], array.array[int]]:
+    """What to be, and where to print; as text it is left in no frame that a script can look at."""
+    head, ancillary, _, _ = its.recvmsg(4, socket.CMSG_SPACE(8))
+    if len(head) < 4:
+        os._exit(0)   # the agent ended without it
+    told = b""
+    size = int.from_bytes(head, "big")
+    while len(told) < size and (more := its.recv(size - len(told))):
+        told += more
+    return json.loads(told), array.array("i", ancillary[0][2])
 
 
 def _only(kept: socket.socket) -> socket.socket:

@@ -33,7 +33,6 @@ class Modules:
         self.parents: list[tuple[dict[str, Any], str, str]] = []
         self.closures: dict[str, list[str]] = {}
         self.shown: set[str] = set()
-        self.first: dict[str, list[str]] = {}   # what is shown before its import: what comes with it
         self.copies: dict[int, list[tuple[str, str]]] = {}   # function -> the modules that have it, as what
 
     # -- in the server -------------------------------------------------------------------------------------
@@ -122,8 +121,7 @@ class Modules:
                     left.append(other)
         return sorted((one for one in found if one in self.kept), key=lambda one: self.order.get(one, 0))
 
-    def hide(self, but: str | None) -> None:
-        """All of them, but what importing `but` loads: it is itself still to be imported."""
+    def hide(self) -> None:
         for name in self.kept:
             sys.modules.pop(name, None)
         for space, own, _ in self.parents:
@@ -131,20 +129,17 @@ class Modules:
         self.attributes = {name: (space, own) for space, own, name in self.parents}
         found, self.watch = finder(self)
         sys.meta_path.insert(0, found)
-        if but is not None:
-            self.first[but] = self.show(but)
-            self.shown.discard(but)
 
     # -- in a forked process -------------------------------------------------------------------------------
 
     def show(self, name: str) -> list[str]:
         """`name` is being imported, and all that its loading imported: those that were not yet, in order."""
-        new = self.first.pop(name, [])
+        new = []
         for one in self.closures.get(name) or self._closure(name):
             if one in self.shown:
                 continue
             self.shown.add(one)
-            new += [] if one in new else [one]
+            new.append(one)
             if one != name:   # which the import itself puts there
                 sys.modules[one] = self.kept[one]
             if one in self.attributes:
@@ -195,27 +190,31 @@ def finder(modules: Modules) -> tuple[Any, Any]:
         if module is None or name in modules.shown:
             return None
         own = getattr(module, "__spec__", None)
-        new: list[str] = []
-
-        class Loader:
-            @staticmethod
-            def create_module(spec: Any) -> ModuleType | None:
-                new.extend(modules.show(name))
-                return module
-
-            @staticmethod
-            def exec_module(module: ModuleType) -> None:
-                module.__spec__ = own
-                if arrived is not None:
-                    arrived(new)
-
-            def __getattr__(self, attribute: str) -> Any:
-                return getattr(own.loader, attribute)   # type: ignore[union-attr]  # get_source, is_package…
-
-        spec = ModuleSpec(name, Loader(), origin=getattr(own, "origin", None))   # type: ignore[arg-type]
+        spec = ModuleSpec(name, loader, origin=getattr(own, "origin", None))   # type: ignore[arg-type]
         spec.submodule_search_locations = getattr(own, "submodule_search_locations", None)
         spec.has_location = getattr(own, "has_location", False)
         return spec
+
+    new: dict[str, list[str]] = {}
+    specs = {name: getattr(module, "__spec__", None) for name, module in modules.kept.items()}
+
+    class Loader:
+        @staticmethod
+        def create_module(spec: Any) -> ModuleType:
+            new[spec.name] = modules.show(spec.name)
+            return modules.kept[spec.name]
+
+        @staticmethod
+        def exec_module(module: ModuleType) -> None:
+            name = module.__spec__.name   # type: ignore[union-attr]
+            module.__spec__ = specs[name]
+            if arrived is not None:
+                arrived(new.pop(name, []))
+
+        def __getattr__(self, attribute: str) -> Any:   # get_source, is_package…
+            return lambda name, *more: getattr(specs[name].loader, attribute)(name, *more)   # type: ignore[union-attr]
+
+    loader = Loader()
 
     class Finder:
         pass
