@@ -14,7 +14,9 @@ from hostile_class import Class, state
 from hostile_course import HONEST, LIMITS, Attack
 from tiny_course import ROOT
 
+from autograder.batch.work import WORTH
 from autograder.launch import box
+from autograder.launch.warm import client
 
 SHARED = (
     "/tmp", "/var/tmp", "/dev/shm", "/", "/etc", "/home", "/root", "/opt", "/srv", "/run", sys.prefix,
@@ -74,6 +76,13 @@ class Checks:
         token = one.words["TOKEN"]
         strange = [path for place in SHARED for path in Path(place).glob(f"*{token}*") if path != one.base]
         assert strange == []
+
+    def test_warm_and_cold_launches_agree_on_each(self, one: Class) -> None:
+        """Where `grade` took warm servers: what is no plain pass was examined both ways."""
+        disagreed = {name: result["disagreed"] for name, result in one.results.items() if result["disagreed"]}
+        assert disagreed == {}
+        if sys.platform.startswith("linux") and client.why_not() is None and len(one.results) >= WORTH:
+            assert any(result["cold"] for result in one.results.values())
 
     def test_nobody_was_reached_and_nobody_is_left(self, one: Class) -> None:
         assert one.left == []

@@ -62,7 +62,11 @@ KillWait=2
 GresTypes=gpu
 NodeName={nodes[0]} NodeHostname=localhost NodeAddr=127.0.0.1 Port={ports[1]} {node}
 NodeName={nodes[1]} NodeHostname=localhost NodeAddr=127.0.0.1 Port={ports[2]} {node}
-PartitionName=essai Nodes=ALL Default=YES MaxTime=10 DefaultTime=5 State=UP
+PreemptType=preempt/partition_prio
+PreemptMode=CANCEL
+PartitionName=essai Nodes=ALL Default=YES MaxTime=10 DefaultTime=5 State=UP PriorityTier=5 PreemptMode=OFF
+PartitionName=faible Nodes=ALL MaxTime=10 DefaultTime=5 State=UP PriorityTier=1
+PartitionName=pressante Nodes=ALL MaxTime=10 DefaultTime=5 State=UP PriorityTier=9
 """
 NODE = f"CPUs={CPUS} RealMemory=64000 Gres=gpu:2"
 

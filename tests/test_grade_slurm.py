@@ -139,6 +139,82 @@ def wait_for(look: Callable[[], list[str]]) -> list[str]:
     return found
 
 
+SLEEPER = "import os, time\nmoyenne = 3.0\nunite = 'ms'\nif not os.path.exists({flag!r}):\n    time.sleep(50)"
+
+
+def sleeping_class(root: Path, students: str) -> tuple[courses.Course, Path]:
+    """Copies that sleep until a file stands there: their tasks run when something happens to them."""
+    course, flag = make_class(root, ""), root / "réveil"
+    for student in students.split():
+        answer = SLEEPER.format(flag=str(flag))
+        tiny_course.hand_in(root, student, tiny_course.copy_notebook(answer=answer, written=f"De {student}."))
+    return course, flag
+
+
+@needs_slurm
+@pytest.mark.parametrize("how", ["time limit", "preempted", "requeued"])
+def test_a_task_that_slurm_ends_is_sent_again(on_slurm: Cluster, tmp_path: Path, how: str) -> None:
+    """At its time limit; for another job, of a partition that goes first; by an administrator's requeue."""
+    course, flag = sleeping_class(tmp_path, "alice")
+    said: list[str] = []
+    partition = "faible" if how == "preempted" else "essai"
+    other: list[slurm_cluster.Job] = []
+
+    def disturb() -> None:
+        job = wait_for(lambda: jobs(on_slurm, "-t", "RUNNING"))[0]
+        wait_for(lambda: list((course.root / slurm.FOLDER).glob("*/log/*_log.out")))
+        flag.touch()   # for whoever comes next; this one sleeps, or has not come that far
+        if how == "time limit":   # minutes, for whoever submits; an administrator may say seconds
+            on_slurm.call("scontrol", "update", f"jobid={job}", "TimeLimit=0:01")
+        elif how == "requeued":
+            on_slurm.call("scontrol", "requeue", job)
+            on_slurm.call("scancel", job)   # it refuses: none of ours is ever requeued
+        else:
+            (tmp_path / "autre").mkdir()
+            whole = ("--partition=pressante", "-N2", "--exclusive", "--wrap", "sleep 3")
+            other.append(on_slurm.submit(tmp_path / "autre", *whole))
+
+    disturber = threading.Thread(target=disturb)
+    disturber.start()
+    try:
+        report = grade(course, said.append, options={"partition": partition})
+    finally:
+        disturber.join()
+    assert report.complete and marks(report) == {"alice": 6}
+    again = " ".join(line for line in said if "sent again" in line)
+    state = {"time limit": "TIMEOUT", "preempted": "PREEMPTED", "requeued": "CANCELLED"}[how]
+    assert state in again, said
+    for job in other:
+        assert on_slurm.wait(job) == 0
+
+
+@needs_slurm
+def test_a_copy_whose_tasks_all_end_at_their_limit_is_not_graded(
+    on_slurm: Cluster, tmp_path: Path
+) -> None:
+    course, _ = sleeping_class(tmp_path, "alice")
+    said: list[str] = []
+    ended, seen = threading.Event(), set[str]()
+
+    def disturb() -> None:
+        while not ended.wait(0.1):
+            for job in set(jobs(on_slurm, "-t", "RUNNING")) - seen:
+                seen.add(job)
+                on_slurm.call("scontrol", "update", f"jobid={job}", "TimeLimit=0:01")
+
+    disturber = threading.Thread(target=disturb)
+    disturber.start()
+    try:
+        report = grade(course, said.append)
+    finally:
+        ended.set()
+        disturber.join()
+    alice = report.rows[0].result
+    assert marks(report) == {"alice": None} and len(seen) == slurm.TRIES
+    assert "aucun point n'est perdu" in str(alice.cause)
+    assert "TIMEOUT" in alice.details[0] and "tried 3 times" in alice.details[0]
+
+
 @needs_slurm
 def test_a_copy_that_kills_its_task_harms_no_other(on_slurm: Cluster, tmp_path: Path) -> None:
     """Without a box it can end the grader's own process: each time, alone in the end."""

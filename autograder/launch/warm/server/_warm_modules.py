@@ -132,6 +132,15 @@ class Modules:
 
     # -- in a forked process -------------------------------------------------------------------------------
 
+    def hide_again(self) -> None:
+        """What our own code has imported meanwhile."""
+        for name in self.shown:
+            sys.modules.pop(name, None)
+            if name in self.attributes:
+                space, own = self.attributes[name]
+                space.pop(own, None)
+        self.shown.clear()
+
     def show(self, name: str) -> list[str]:
         """`name` is being imported, and all that its loading imported: those that were not yet, in order."""
         new = []

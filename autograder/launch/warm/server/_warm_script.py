@@ -36,6 +36,7 @@ def run(fresh: Fresh, command: list[str], env: dict[str, str], script: str) -> N
     sys.argv[:] = [script]
     sys.orig_argv[:] = command
     _renew(fresh)
+    fresh.modules.hide_again()
     _watch_imports(fresh, _recorder(fresh))
     sys.path[:] = [os.path.dirname(os.path.realpath(path)), *fresh.path]
     main = _main(path)
