@@ -139,7 +139,7 @@ def wait_for(look: Callable[[], list[str]]) -> list[str]:
     return found
 
 
-SLEEPER = "import os, time\nmoyenne = 3.0\nunite = 'ms'\nif not os.path.exists({flag!r}):\n    time.sleep(50)"
+SLEEPER = "import os, time\nmoyenne = 3.0\nunite = 'ms'\nif not os.path.exists({flag!r}):\n    time.sleep(100)"
 
 
 def sleeping_class(root: Path, students: str) -> tuple[courses.Course, Path]:
@@ -163,7 +163,6 @@ def test_a_task_that_slurm_ends_is_sent_again(on_slurm: Cluster, tmp_path: Path,
     def disturb() -> None:
         job = wait_for(lambda: jobs(on_slurm, "-t", "RUNNING"))[0]
         wait_for(lambda: list((course.root / slurm.FOLDER).glob("*/log/*_log.out")))
-        flag.touch()   # for whoever comes next; this one sleeps, or has not come that far
         if how == "time limit":   # minutes, for whoever submits; an administrator may say seconds
             on_slurm.call("scontrol", "update", f"jobid={job}", "TimeLimit=0:01")
         elif how == "requeued":
@@ -173,6 +172,8 @@ def test_a_task_that_slurm_ends_is_sent_again(on_slurm: Cluster, tmp_path: Path,
             (tmp_path / "autre").mkdir()
             whole = ("--partition=pressante", "-N2", "--exclusive", "--wrap", "sleep 3")
             other.append(on_slurm.submit(tmp_path / "autre", *whole))
+        wait_for(lambda: [] if job in jobs(on_slurm, "-t", "RUNNING") else [job])
+        flag.touch()   # whoever comes next need not sleep
 
     disturber = threading.Thread(target=disturb)
     disturber.start()
