@@ -139,7 +139,12 @@ def wait_for(look: Callable[[], list[str]]) -> list[str]:
     return found
 
 
-SLEEPER = "import os, time\nmoyenne = 3.0\nunite = 'ms'\nif not os.path.exists({flag!r}):\n    time.sleep(100)"
+SLEEPER = """\
+import os, time
+moyenne, unite = 3.0, 'ms'
+if not os.path.exists({flag!r}):
+    time.sleep(100)
+"""
 
 
 def sleeping_class(root: Path, students: str) -> tuple[courses.Course, Path]:
