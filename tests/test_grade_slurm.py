@@ -188,7 +188,7 @@ def test_a_task_that_slurm_ends_is_sent_again(on_slurm: Cluster, tmp_path: Path,
         disturber.join()
     assert report.complete and marks(report) == {"alice": 6}
     again = " ".join(line for line in said if "sent again" in line)
-    state = {"time limit": "TIMEOUT", "preempted": "PREEMPTED", "requeued": "CANCELLED"}[how]
+    state = {"time limit": "time limit", "preempted": "PREEMPTED", "requeued": "CANCELLED"}[how]
     assert state in again, said
     for job in other:
         assert on_slurm.wait(job) == 0
@@ -218,7 +218,7 @@ def test_a_copy_whose_tasks_all_end_at_their_limit_is_not_graded(
     alice = report.rows[0].result
     assert marks(report) == {"alice": None} and len(seen) == slurm.TRIES
     assert "aucun point n'est perdu" in str(alice.cause)
-    assert "TIMEOUT" in alice.details[0] and "tried 3 times" in alice.details[0]
+    assert "time limit" in alice.details[0] and "tried 3 times" in alice.details[0]
 
 
 @needs_slurm
