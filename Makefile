@@ -16,13 +16,14 @@ DEMO_RUNS := $(CURDIR)/$(DEMO)/.autograder/runs/demo
 # An ISO 8601 duration before the session: no date stands here.
 AS_OF := -P7D
 
-.PHONY: help demo test lint release clean
+.PHONY: help demo test lint release pictures clean
 
 help:
 	@echo 'make demo      release the course, grade a sample class, show who got what and why'
 	@echo 'make test      ruff, mypy, then every test'
 	@echo 'make lint      ruff and mypy only'
 	@echo 'make release   prove the assignments, then write release/'
+	@echo 'make pictures  take the screenshots of docs/img again'
 	@echo 'make clean     remove the demo and the caches; submissions and marks are kept'
 
 $(READY): pyproject.toml
@@ -59,6 +60,9 @@ lint: $(READY)
 
 release: $(READY)
 	$(BIN)/autograder release
+
+pictures: $(READY)
+	$(BIN)/python tests/take_pictures.py
 
 clean:
 	rm -rf $(DEMO) build dist .pytest_cache .mypy_cache .ruff_cache
