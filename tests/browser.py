@@ -1,8 +1,8 @@
 """Headless Chromium and JupyterLab, for the tests that click as people do.
 
-The browser's driver is the one that Debian installs beside it (Selenium's own manager would download one); its
-profile and Jupyter's folders are temporary; the port was free a moment before. What is started is our child and
-is ended by its id, kernels and renderers with it.
+The browser's driver is the one that Debian installs beside it (Selenium's own manager would download one).
+Profile and Jupyter's folders are temporary; the port was free a moment before. What is started is our child
+and is ended by its id, kernels and renderers with it.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def chromium(width: int = 1280, height: int = 900) -> Iterator[Any]:
 
 
 def wait(driver: Any, condition: Callable[[Any], Any], what: str, seconds: float | None = None) -> Any:
-    """What `condition(driver)` gives once it is true; an element that is not there yet is looked for again."""
+    """What `condition(driver)` gives once it is true; an element not there yet is looked for again."""
     from selenium.common import exceptions
     from selenium.webdriver.support.ui import WebDriverWait
 
@@ -199,7 +199,7 @@ def _family(pid: int) -> list[psutil.Process]:
 
 
 def _end(family: list[psutil.Process]) -> None:
-    """End those of them that are still there: psutil knows a process by its start, not by its number alone."""
+    """End those that are still there: psutil knows a process by its start, not by its number alone."""
     _, left = psutil.wait_procs(family, timeout=5)
     for process in left:
         with contextlib.suppress(psutil.Error):
