@@ -32,7 +32,8 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return (os.cpu_count() or 1) + 1
 
 
-LONGEST = ("sample_class", "hostile", "nothing_lost", "exercises", "hostile_ranks", "any_state", "groups")
+LONGEST = ("sample_class", "hostile", "nothing_lost", "exercises", "hostile_ranks", "any_state", "groups",
+           "browser", "docs_exercise")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -63,7 +63,7 @@ def test_each_command_is_one_that_the_parser_takes(
             try:
                 build_parser().parse_args(rest)
             except SystemExit as stop:
-                assert not stop.code, (f"{page.name}: {command}\n{capsys.readouterr().err}")
+                assert not stop.code, f"{page.name}: {command}\n{capsys.readouterr().err}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
