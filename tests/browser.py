@@ -71,9 +71,8 @@ def chromium(width: int = 1280, height: int = 900) -> Iterator[Any]:
             options.add_argument(argument)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         service = Service(
-            executable_path=str(shutil.which("chromedriver")),
-            # HOME: crash reports and caches; SE_OFFLINE: Selenium's manager never asks the network.
-            env={**os.environ, "HOME": folder, "SE_OFFLINE": "true", "TMPDIR": folder},
+            executable_path=str(shutil.which("chromedriver")),  # so that Selenium looks for none
+            env={**os.environ, "HOME": folder, "TMPDIR": folder},  # crash reports, caches
         )
         driver = None
         try:

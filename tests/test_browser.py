@@ -44,6 +44,12 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Day]:
     yield Day(root, said, table)
 
 
+def test_without_a_browser_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("browser.shutil.which", lambda name: None)
+    with pytest.raises(pytest.skip.Exception, match="apt-get install chromium chromium-driver"), chromium():
+        pass
+
+
 def test_a_failing_check_names_the_rank_and_the_line(day: Day) -> None:
     said = day.said["failing"]
     assert "Rang 0" in said and "Cause :" in said and "KeyError" in said and "À essayer" in said
