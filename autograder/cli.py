@@ -72,8 +72,13 @@ def _student_commands(commands: argparse._SubParsersAction[argparse.ArgumentPars
 
 
 def _grader_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    collect = commands.add_parser("collect", help="fill submitted/ from zips or folders (grader)")
-    collect.add_argument("source", metavar="DIR|ZIP", help="what came in; zips of zips and Moodle's are read")
+    collect = commands.add_parser("collect", help="fill submitted/ from what came in (grader)")
+    collect.add_argument(
+        "source", metavar="DIR|ZIP", nargs="?", help="what came in; zips of zips and Moodle's are read"
+    )
+    collect.add_argument(
+        "--exchange", action="store_true", help="instead: what students handed in through nbgrader's exchange"
+    )
 
     grade = commands.add_parser("grade", help="grade submitted/: marks, feedback, table (grader)")
     grade.add_argument("assignments", metavar="ASSIGNMENT", nargs="*", help="default: all")
@@ -111,6 +116,8 @@ def _grader_commands(commands: argparse._SubParsersAction[argparse.ArgumentParse
         help="accept that students' code runs as you; stands in every result",
     )
 
+    _after_grading(commands)
+
     release = commands.add_parser("release", help="prove the assignments, then write release/ (instructor)")
     release.add_argument("assignments", metavar="ASSIGNMENT", nargs="*", help="default: all")
     release.add_argument(
@@ -121,6 +128,27 @@ def _grader_commands(commands: argparse._SubParsersAction[argparse.ArgumentParse
     )
     release.add_argument("--bundle", metavar="OUT.zip", help="also write what students get")
     release.add_argument("--force", action="store_true", help="release after the assignment's due date")
+
+
+def _after_grading(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    report = commands.add_parser("report", help="write the class page, one HTML file (grader)")
+    report.add_argument("assignments", metavar="ASSIGNMENT", nargs="*", help="default: all that have a copy")
+    report.add_argument("--out", metavar="FILE.html", help="default: report/classe.html of the course")
+    report.add_argument(
+        "--formgrader", metavar="URL", help="the Jupyter server of its links (default: localhost:8888)"
+    )
+
+    export = commands.add_parser("export", help="write the marks, as CSV, for Moodle or Gradescope (grader)")
+    export.add_argument("assignments", metavar="ASSIGNMENT", nargs="*", help="default: all that have a copy")
+    export.add_argument("--out", metavar="PATH", help="default: in export/ of the course")
+    export.add_argument(
+        "--excel", action="store_true", help='CSV for a French Excel: byte-order mark, ";", decimal commas'
+    )
+    export.add_argument(
+        "--moodle", metavar="WORKSHEET.csv", help="fill the grading worksheet that Moodle offers for download"
+    )
+    export.add_argument("--rescale", action="store_true", help="convert marks to Moodle's maximum grade")
+    export.add_argument("--gradescope", action="store_true", help="a results.json for each copy")
 
 
 def _count(written: str) -> int:
@@ -158,7 +186,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _dispatch(arguments: argparse.Namespace) -> int:
     _without_address_grammars()
-    from autograder.commands import grader, student
+    from autograder.commands import exchange, grader, student
 
     match arguments.command:
         case "run":
@@ -184,7 +212,7 @@ def _dispatch(arguments: argparse.Namespace) -> int:
         case "course":
             return student.course()
         case "collect":
-            return grader.collect(Path(arguments.source))
+            return grader.collect(Path(arguments.source) if arguments.source else None, arguments.exchange)
         case "grade":
             return grader.grade(
                 arguments.assignments,
@@ -195,6 +223,21 @@ def _dispatch(arguments: argparse.Namespace) -> int:
                 slurm=arguments.slurm_option if arguments.executor == "slurm" else None,
                 chunk=arguments.chunk,
                 cold=arguments.cold,
+            )
+        case "report":
+            return exchange.report(
+                arguments.assignments,
+                out=Path(arguments.out) if arguments.out else None,
+                formgrader=arguments.formgrader,
+            )
+        case "export":
+            return exchange.export(
+                arguments.assignments,
+                out=Path(arguments.out) if arguments.out else None,
+                excel=arguments.excel,
+                moodle=Path(arguments.moodle) if arguments.moodle else None,
+                rescale=arguments.rescale,
+                gradescope=arguments.gradescope,
             )
         case _:
             bundle = Path(arguments.bundle) if arguments.bundle else None

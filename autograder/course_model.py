@@ -181,6 +181,7 @@ class Late(_Model):
 
     policy: Literal["none", "zero", "daily"] = Field(description="none, zero or daily")
     per_day_percent: float = Field(default=0, ge=0, le=100, description="percent lost per day begun, 0–100")
+    max_percent: float = Field(default=100, ge=0, le=100, description="percent lost at most, 0–100")
     grace: Length = Duration(0, 0)
 
 

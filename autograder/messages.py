@@ -77,6 +77,16 @@ def french_span(start: datetime, end: datetime) -> str:
     return f"du {french_moment(start)} au {french_moment(end)}"
 
 
+def french_delay(seconds: float) -> str:
+    """35 min, 3 h 20 min, 2 j 4 h"""
+    minutes = int(seconds // 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    if minutes < 24 * 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes // (24 * 60)} j {minutes // 60 % 24} h"
+
+
 def _find(key: str) -> Any:
     node: Any = catalogue()
     for part in key.split("."):

@@ -53,6 +53,8 @@ MADE_UP = {
     "doctor": r"ok|warn|fail|all-fine|fine-with-remarks|not-fine|[a-z]+\.(?:title|advice)",
     "grading": "answer-(?:undefined|size|type)",
     "groupe": "absent|size|json|form|few|many|twice",
+    "class_page": r"[a-z0-9-]+",   # test_class_page.py looks each of them up in the page's template and code
+    "misconception": r"[a-z-]+",   # one for each diagnosis: test_class_page.py
     "tampering": r"[a-z]+-?[a-z]*(?:-runs)?",   # test_tampering.py reaches each of them
     "slurm": r"[a-z]+\.[a-z0-9-]+",   # test_slurm_checks.py reaches each of them
     "pasted": (

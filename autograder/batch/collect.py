@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from autograder.batch.exchange import impostors
 from autograder.batch.handin import (
     MAX_COPY_BYTES,
     TIMESTAMP,
@@ -25,6 +26,7 @@ from autograder.batch.handin import (
     read_timestamp,
     timestamp_line,
 )
+from autograder.batch.senders import remember
 from autograder.batch.unpack import UNKNOWN, Member, Reader, moment_of
 from autograder.batch.whose import Claims, Owner, Sender, identify, sender, share, source_of
 from autograder.verdict.members import FILE as GROUP_FILE
@@ -79,12 +81,13 @@ def collect(
     names = _identified(Reader(lambda name: False, account), source, declared)
     claims = Claims(names, [one for one, files in declared.items() if GROUP_FILE in files])
     reader = Reader(lambda name: Path(name).suffix in kinds, account)
-    placed = []
+    placed, seen = [], {}
+    strangers = impostors(source)
     named = _identified(reader, source, declared)
     # The reader gives a folder's files one after the other, so one copy at a time is in memory.
     for (student, assignment, where), group in itertools.groupby(named, key=lambda pair: pair[0]):
         person = sender((*where, ""))
-        objection = claims.objection(student, assignment, person) if person else None
+        objection = claims.objection(student, assignment, person) if person else strangers.get(where[-1])
         if objection:
             reader.refuse(where, objection)
             continue
@@ -96,8 +99,11 @@ def collect(
             if person:
                 copy.remarks.extend(_of_the_sender(claims, person, student, assignment, copy))
             done = _place(root, student, chosen, copy, latest, person)
+            if person and done.outcome != "kept aside":
+                seen[student, chosen] = person
             shown = tuple(one_line(remark, 400) for remark in done.remarks)
             placed.append(dataclasses.replace(done, remarks=shown))
+    remember(root, seen)
     return Collection(tuple(placed), tuple(_once(reader.refused, declared)))
 
 

@@ -27,6 +27,8 @@ MAX_DEPTH = 3  # a platform's zip of students' zips, and one more
 MAX_NESTED_BYTES = 256 * 1024**2  # a zip inside a zip: it is held in memory while it is read
 MAX_LIST_BYTES = 8 * 1024**2  # an archive's list of files, which is read whole
 MAX_NAME, MAX_PATH = 255, 1000  # characters: no file system that students have takes more
+# A file of Moodle's download without folders: "Nom Prénom_1234567_assignsubmission_file_labo.zip".
+_PREFIXED = re.compile(r"(?P<folder>.*_\d+_assignsubmission_(?:file|onlinetext)_)(?P<name>.+)", re.DOTALL)
 MAX_TOTAL_BYTES = 16 * 1024**3  # unpacked, of one archive on the grader's disk
 _PIECE = 64 * 1024
 
@@ -92,13 +94,13 @@ class Reader:
             inside = here.relative_to(source).parts
             for name in [name for name in folders if (here / name).is_symlink()]:
                 self.refuse((*inside, name), "a link: links are not followed")
-            for name in sorted(files, key=lambda name: (is_zip(name), name)):
+            for name in sorted(files, key=lambda name: (unfolded(name)[:-1], is_zip(name), name)):
                 path = here / name
                 if path.is_symlink() or not path.is_file():
                     self.refuse((*inside, name), "not a regular file (links are not followed)")
                 elif name not in _NOISE:
                     # The source folder's own name counts: `collect ex1-rang-dupont/` is one copy.
-                    yield from self._file(path, (source.resolve().name, *inside, name))
+                    yield from self._file(path, (source.resolve().name, *inside, *unfolded(name)))
 
     def _file(self, path: Path, parts: tuple[str, ...]) -> Iterator[Member]:
         data = None
@@ -240,12 +242,19 @@ class _Listing:
 
 def _inside(entry: zipfile.ZipInfo) -> tuple[str, ...]:
     name = unicodedata.normalize("NFC", entry.filename.replace("\\", "/"))
-    return tuple(part for part in name.split("/") if part not in ("", "."))
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    return tuple(parts) if entry.is_dir() or not parts else (*parts[:-1], *unfolded(parts[-1]))
+
+
+def unfolded(name: str) -> tuple[str, ...]:
+    """Moodle's folder and the file in it, where the download has both in one name; else `name` alone."""
+    found = _PREFIXED.fullmatch(unicodedata.normalize("NFC", name))
+    return (found["folder"], found["name"]) if found else (name,)
 
 
 def _folder_order(entry: zipfile.ZipInfo) -> tuple[list[str], bool, str]:
     """A folder's own files before what lies deeper: a copy's files then come one after the other."""
-    *folders, name = entry.filename.replace("\\", "/").split("/")
+    *folders, name = _inside(entry) or ("",)
     return folders, is_zip(name), name
 
 

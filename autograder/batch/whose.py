@@ -17,8 +17,11 @@ from dataclasses import dataclass
 from autograder.batch.handin import bare_stem, nearest, safe_student_id, valid_student_id
 from autograder.batch.unpack import Member, is_zip
 
-# Moodle's download: "Nom Prénom_1234567_assignsubmission_file_" (also "…_file" and "…_onlinetext").
+# Moodle's download: "Nom Prénom_1234567_assignsubmission_file" (once "…_file_"; also "…_onlinetext").
 _MOODLE = re.compile(r"(?P<name>.*)_(?P<id>\d+)_assignsubmission_\w+")
+# nbgrader's exchange: "dupont+ex1-rang+2031-02-01 10:00:00.000000 UTC+a1b2c3".
+EXCHANGED = re.compile(r"(?P<student>.+)\+(?P<assignment>[^+]+)\+\d{4}-\d\d-\d\d [\d:.]+ \w+(?:\+[^+]*)?")
+_ANONYMOUS = {"participant", "participante"}  # what Moodle calls everybody while marking is blind
 _DAY = dt.timedelta(days=1)
 
 Owner = tuple[str, str, tuple[str, ...]]  # student, assignment ("": its notebook will say), folder
@@ -93,6 +96,9 @@ def _folder_name(name: str) -> str:
 
 def _named_copy(name: str, ids: Sequence[str]) -> tuple[str, str]:
     """`ex1-rang-dupont` → ("dupont", "ex1-rang"); ("", "") when it is not such a name."""
+    exchanged = EXCHANGED.fullmatch(name)
+    if exchanged and exchanged["assignment"] in ids:
+        return exchanged["student"], exchanged["assignment"]
     for assignment in ids:
         if name.startswith(f"{assignment}-") and len(name) > len(assignment) + 1:
             return name[len(assignment) + 1 :], assignment
@@ -124,7 +130,11 @@ class Sender:
         return f"{self.name}_{self.number}"
 
     def is_same(self, other: Sender) -> bool:
-        """Moodle numbers a person anew for each activity, so across downloads the name has to do."""
+        """Moodle numbers a person anew for each activity, so across downloads the name has to do; where it
+        hides the names, nobody is known to be anybody.
+        """
+        if self.name.casefold() in _ANONYMOUS:
+            return self.number == other.number and self.place == other.place
         return self.name == other.name and (self.number == other.number or self.place != other.place)
 
 

@@ -23,10 +23,18 @@ DISAGREED = "Warm launches gave something else than torchrun's own, which count;
 STOPPED = "Interrupted. Results so far are kept: the same command goes on from there."
 
 
-def collect(source: Path) -> int:
+def collect(source: Path | None, exchange: bool = False) -> int:
     """0 when everything was placed, 1 when something was not, 2 when there is nothing to read."""
     from autograder.batch.collect import collect as place
+    from autograder.batch.exchange import ExchangeError, inbound
 
+    if (source is None) is not exchange:
+        return usage("collect: give a folder or a zip, or --exchange for nbgrader's")
+    if source is None:
+        try:
+            source = inbound(load())
+        except (CourseError, ExchangeError) as error:
+            return usage(str(error))
     if not source.exists():
         return usage(f"{source}: no such folder or zip")
     if source.is_file() and source.suffix.lower() != ".zip":

@@ -13,11 +13,11 @@ def penalty(score: float, seconds_late: float, late: Late) -> float:
     """The points that a `score` loses when it comes `seconds_late` after the due date.
 
     Within the grace nothing is lost. Beyond it, "zero" loses all, "daily" `per_day_percent` of the score
-    for each day begun since the due date; never more than the score.
+    for each day begun since the due date; never more than `max_percent` of the score.
     """
     if score <= 0 or seconds_late <= late.grace.total.total_seconds() or late.policy == "none":
         return 0.0
     if late.policy == "zero":
         return score
     days = math.ceil(seconds_late / DAY_S)
-    return round(min(score, score * days * late.per_day_percent / 100), 6)
+    return round(score * min(days * late.per_day_percent, late.max_percent) / 100, 6)
