@@ -76,7 +76,8 @@ def test_a_wrong_command_line_is_2(arguments: list[str], capsys: pytest.CaptureF
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--help"]) == 0
     shown = capsys.readouterr().out
-    for command in ("run", "check", "pack", "collect", "release", "grade", "doctor", "course"):
+    for command in ("run", "check", "pack", "collect", "release", "grade", "report", "export", "doctor",
+                    "course"):
         assert f"\n    {command} " in shown
 
 

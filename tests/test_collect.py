@@ -5,15 +5,20 @@ from __future__ import annotations
 import datetime as dt
 import io
 import json
+import os
 import tracemalloc
+import unicodedata
 import zipfile
 import zlib
 from pathlib import Path
 
 import pytest
+import tiny_course
 
+from autograder import cli
 from autograder.batch import unpack
 from autograder.batch.collect import Collection, collect
+from autograder.batch.senders import known
 
 NOW = dt.datetime(2031, 2, 3, 12, 0, tzinfo=dt.UTC)
 DECLARED = {"mini": ["labo.py"], "maxi": ["labo.py"], "lab": ["labo.py", "groupe.json"]}
@@ -342,3 +347,155 @@ def test_no_name_reaches_the_terminal_as_it_is(tmp_path: Path) -> None:
     shown = [*(remark for copy in result.placed for remark in copy.remarks), *sum(result.refused, ())]
     assert len(result.placed) == 3 and any("taken as mini.ipynb" in line for line in shown)
     assert all(line.isprintable() and len(line) <= 400 for line in shown)
+
+
+# ---------------------------------------------------------------------------- what platforms really give
+
+CLASS = (  # as Moodle names them: "Prénom NOM" in French sites or English ones, or "NOM Prénom"
+    ("Élodie D'ALMEIDA-Nguyễn", "1204871", "mini-elodie.zip"),
+    ("LE GOFF Gaëlle", "1204872", "mini-gaelle (1).zip"),
+    ("Zoë Müller", "1204873", "mini.ipynb"),
+)
+SHAPES = ("{name}_{number}_assignsubmission_file_/", "{name}_{number}_assignsubmission_file/",
+          "{name}_{number}_assignsubmission_file_")  # fmt: skip
+
+
+def whole_class(path: Path, shape: str, decomposed: bool = False) -> Path:
+    files = []
+    for name, number, file in CLASS:
+        inner: bytes | str = copy_of(name) if file.endswith(".zip") else notebook(name)
+        folder = shape.format(name=name, number=number)
+        named = unicodedata.normalize("NFD", folder) if decomposed else folder
+        files.append((named + file, inner))
+        files.append((named.replace("_file", "_onlinetext") + "onlinetext.html", "<p>Voici.</p>"))
+    path.write_bytes(zip_of(*files))
+    return path
+
+
+@pytest.mark.parametrize("decomposed", [False, True])
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("unzipped", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_moodle_s_download_with_folders_and_without(
+    tmp_path: Path, shape: str, unzipped: bool, nested: bool, decomposed: bool
+) -> None:
+    path = whole_class(tmp_path / "PDIST-ex1-48213.zip", shape, decomposed)
+    if nested:
+        path.write_bytes(zip_of(("Téléchargements/PDIST-ex1-48213.zip", path.read_bytes())))
+    if unzipped:
+        with zipfile.ZipFile(path) as archive:
+            archive.extractall(tmp_path / "extrait")
+        path = tmp_path / "extrait"
+    result = collected(path, tmp_path)
+    assert placed(result) == [("1204873", "new"), ("elodie", "new"), ("gaelle", "new")]
+    assert said_by(tmp_path, "elodie") == notebook("Élodie D'ALMEIDA-Nguyễn")
+    assert len(result.refused) == len(CLASS)
+    assert all("onlinetext" in name and "typed in Moodle" in why for name, why in result.refused)
+    assert known(tmp_path)["mini"] == {
+        "1204873": ("1204873", "Zoë Müller"), "elodie": ("1204871", "Élodie D'ALMEIDA-Nguyễn"),
+        "gaelle": ("1204872", "LE GOFF Gaëlle"),
+    }  # fmt: skip
+
+
+def test_without_folders_one_person_s_files_are_one_copy(tmp_path: Path) -> None:
+    head = "Bob B_333_assignsubmission_file_"
+    path = tmp_path / "moodle.zip"
+    path.write_bytes(zip_of(
+        (f"{head}mini.ipynb", notebook("bob")),
+        ("Anna A_444_assignsubmission_file_mini.ipynb", notebook("anna")),
+        (f"{head}labo.py", "print(42)"), ("Anna A_444_assignsubmission_file_labo.py", "print(43)"),
+    ))  # fmt: skip
+    assert placed(collected(path, tmp_path)) == [("333", "new"), ("444", "new")]
+    assert (tmp_path / "submitted" / "333" / "mini" / "labo.py").read_text() == "print(42)"
+    assert (tmp_path / "submitted" / "444" / "mini" / "labo.py").read_text() == "print(43)"
+
+
+@pytest.mark.parametrize("shape", ["{}_assignsubmission_file_/{}", "{}_assignsubmission_file_{}"])
+def test_without_folders_too_two_persons_cannot_send_one_student_s_copy(tmp_path: Path, shape: str) -> None:
+    path = tmp_path / "moodle.zip"
+    path.write_bytes(zip_of(
+        (shape.format(FOLDERS["victim"], "mini-victim.zip"), copy_of("mine")),
+        (shape.format(FOLDERS["mallory"], "mini-victim.zip"), copy_of("stolen")),
+    ))  # fmt: skip
+    result = collected(path, tmp_path)
+    assert not result.placed and all("Mallory M_222" in why for _, why in result.refused)
+
+
+def test_while_marking_is_blind_nobody_is_taken_for_another(tmp_path: Path) -> None:
+    inbox = tmp_path / "inbox"
+    blind = "Participant_{}"
+    moodle(inbox / "1.zip", *[
+        (blind.format(n), f"mini-{who}.zip", copy_of(who)) for n, who in ((11, "a"), (12, "b"))
+    ])  # fmt: skip
+    moodle(inbox / "2.zip", *[
+        (blind.format(n), f"maxi-{who}.zip", copy_of(who, assignment="maxi"))
+        for n, who in ((21, "c"), (22, "d"))
+    ])  # fmt: skip
+    assert placed(collected(inbox, tmp_path)) == [(who, "new") for who in "abcd"]
+    moodle(inbox / "2.zip", (blind.format(29), "maxi-a.zip", copy_of("stolen", assignment="maxi")))
+    assert ("a", "new") not in placed(collected(inbox, tmp_path / "other"))
+
+
+def test_of_several_attempts_the_last_counts_and_the_others_are_kept(tmp_path: Path) -> None:
+    head = "Bob B_333_assignsubmission_file_/"
+    attempts = [("mini-bob (2).zip", 3), ("mini-bob.zip", 1), ("mini-bob (1).zip", 2)]
+    path = tmp_path / "moodle.zip"
+    path.write_bytes(zip_of(
+        *[(head + name, copy_of(f"n° {n}", f"2031-02-0{n} 09:00:00 UTC")) for name, n in attempts]
+    ))  # fmt: skip
+    result = collected(path, tmp_path)
+    assert not result.refused and said_by(tmp_path, "bob") == notebook("n° 3")
+    kept = sorted((tmp_path / ".autograder" / "earlier" / "bob" / "mini").rglob("*.ipynb"))
+    assert sorted(one.read_text() for one in kept) == [notebook("n° 1"), notebook("n° 2")]
+
+
+# -------------------------------------------------------------------------------- nbgrader's exchange
+
+
+def hand_in_to(inbound: Path, student: str, stamp: str, said: str, rest: str = "+aB3xY") -> Path:
+    folder = inbound / f"{student}+mini+{stamp}{rest}"
+    folder.mkdir(parents=True)
+    (folder / "mini.ipynb").write_text(notebook(said))
+    (folder / "timestamp.txt").write_text(stamp)
+    return folder
+
+
+def test_the_exchange_s_inbound_folder(tmp_path: Path) -> None:
+    inbound = tmp_path / "exchange" / "petit-cours" / "inbound"
+    hand_in_to(inbound, "anna", "2031-02-01 10:00:00.000000 UTC", "anna 1")
+    hand_in_to(inbound, "anna", "2031-02-02 10:00:00.000000 UTC", "anna 2", rest="")
+    hand_in_to(inbound, "bob.b", "2031-02-01 10:00:00.000000 UTC", "bob")
+    (inbound / "carl+unknown+2031-02-01 10:00:00.000000 UTC+x").mkdir()
+    (inbound / "carl+unknown+2031-02-01 10:00:00.000000 UTC+x" / "a.ipynb").write_text(notebook("?"))
+    result = collected(inbound, tmp_path)
+    assert [student for student, _ in placed(result)] == ["anna", "anna", "bob.b"]
+    assert said_by(tmp_path, "anna") == notebook("anna 2") and len(result.refused) == 1
+    again = collected(inbound, tmp_path)
+    assert said_by(tmp_path, "anna") == notebook("anna 2")
+    assert {copy.outcome for copy in again.placed} == {"unchanged", "kept aside"}
+
+
+@pytest.mark.skipif(os.name != "posix" or os.getuid() != 0, reason="only root may give a folder away")
+def test_a_folder_of_another_account_is_not_taken_for_the_student_s(tmp_path: Path) -> None:
+    inbound = tmp_path / "inbound"
+    os.chown(hand_in_to(inbound, "victim", "2031-02-02 10:00:00.000000 UTC", "stolen"), 4242, 4242)
+    hand_in_to(inbound, "bob", "2031-02-02 10:00:00.000000 UTC", "bob")
+    result = collected(inbound, tmp_path)
+    assert placed(result) == [("bob", "new")] and "account number 4242" in result.refused[0][1]
+
+
+def test_the_command_finds_the_exchange_and_says_where_it_looked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny_course.make_course(tmp_path / "cours")
+    config = tmp_path / "cours" / "nbgrader_config.py"
+    root = tmp_path / "échanges"
+    config.write_text(config.read_text() + f"\nget_config().Exchange.root = {str(root)!r}  # noqa\n")
+    monkeypatch.chdir(tmp_path / "cours")
+    assert cli.main(["collect", "--exchange"]) == 2
+    said = capsys.readouterr().err
+    assert str(root / "petit-cours" / "inbound") in said and "c.Exchange.root" in said
+    hand_in_to(root / "petit-cours" / "inbound", "anna", "2020-02-01 10:00:00.000000 UTC", "anna")
+    assert cli.main(["collect", "--exchange"]) == 0
+    assert (tmp_path / "cours" / "submitted" / "anna" / "mini" / "mini.ipynb").is_file()
+    assert cli.main(["collect"]) == 2 and cli.main(["collect", "x.zip", "--exchange"]) == 2

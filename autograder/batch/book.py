@@ -207,7 +207,7 @@ def _entry(
 
 
 def _gradebook(course: courses.Course) -> _Gradebook:
-    """All of it that is needed, in six queries; nothing where no gradebook was made yet."""
+    """All of it that is needed, in eight queries; nothing where no gradebook was made yet."""
     held = _Gradebook()
     if not on_a_server(course) and not (course.root / GRADEBOOK).is_file():
         return held
@@ -258,13 +258,15 @@ def _questions(api: Any, db: Any, held: _Gradebook) -> dict[str, str]:
     """The names of the cells that give points, by id; what each is worth goes to `held`."""
     named = db.query(api.Notebook.id, api.Assignment.name)
     notebooks = dict(named.join(api.Assignment, api.Notebook.assignment_id == api.Assignment.id).all())
-    base = db.query(api.BaseCell).order_by(api.BaseCell.name).all()
-    solutions = {(one.notebook_id, one.name) for one in base if isinstance(one, api.SolutionCell)}
-    cells = {}
-    for one in base:
-        if isinstance(one, (api.GradeCell, api.TaskCell)) and one.notebook_id in notebooks:
-            cells[one.id] = one.name
-            written = (one.notebook_id, one.name) in solutions or one.cell_type != "code"
-            name = notebooks[one.notebook_id]
-            held.questions[name].append(Question(name, one.name, one.max_score, written))
+    solution, cells = api.SolutionCell, {}
+    solutions = {(book, name) for book, name in db.query(solution.notebook_id, solution.name)}
+    found = [
+        row for kind in (api.GradeCell, api.TaskCell)
+        for row in db.query(kind.name, kind.id, kind.notebook_id, kind.max_score, kind.cell_type)
+    ]  # fmt: skip
+    for name, ident, book, points, code in sorted(found):
+        if book in notebooks:
+            cells[ident] = name
+            written = (book, name) in solutions or code != "code"
+            held.questions[notebooks[book]].append(Question(notebooks[book], name, points, written))
     return cells

@@ -38,7 +38,7 @@ def inbound(course: Course) -> Path:
     except OSError as error:
         raise ExchangeError(
             f"{folder}: {error.strerror}. Its first part is c.Exchange.root in nbgrader_config.py, the "
-            f"second the course's id in {course.path}; students' copies come there once an assignment is released "
+            f"second the course's id in {course.path}; copies come there once an assignment is released "
             "with nbgrader release_assignment"
         ) from None
     return folder

@@ -41,6 +41,8 @@ def identify(parts: Sequence[str], declared: Iterable[str]) -> Owner | str:
         moodle = _MOODLE.fullmatch(folders[depth])
         # The source folder's own name is no student: only what is in it, or an archive's name, can be.
         known = depth > 1 or is_zip(parts[0])
+        if moodle and "_assignsubmission_onlinetext" in folders[depth]:
+            return "a text typed in Moodle, not a file: read it there"
         if moodle:
             student, assignment = moodle["id"], ""
         elif (
