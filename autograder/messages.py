@@ -78,13 +78,13 @@ def french_span(start: datetime, end: datetime) -> str:
 
 
 def french_delay(seconds: float) -> str:
-    """35 min, 3 h 20 min, 2 j 4 h"""
+    """35 min, 3 h 20 min, 2 j 4 h: with no-break spaces, since it stands in narrow columns."""
     minutes = int(seconds // 60)
     if minutes < 60:
-        return f"{minutes} min"
+        return f"{minutes}\u00a0min"
     if minutes < 24 * 60:
-        return f"{minutes // 60} h {minutes % 60} min"
-    return f"{minutes // (24 * 60)} j {minutes // 60 % 24} h"
+        return f"{minutes // 60}\u00a0h\u00a0{minutes % 60}\u00a0min"
+    return f"{minutes // (24 * 60)}\u00a0j\u00a0{minutes // 60 % 24}\u00a0h"
 
 
 def _find(key: str) -> Any:

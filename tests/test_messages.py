@@ -105,3 +105,10 @@ def test_an_unknown_key_is_named():
 
 def test_numbers_are_french():
     assert [messages.number(value) for value in (2, 2.5, 0.125)] == ["2", "2,5", "0,125"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(0, "0 min"), (2159, "35 min"), (12_000, "3 h 20 min"), (187_200, "2 j 4 h")]
+)
+def test_delays_are_french(seconds, shown):
+    assert messages.french_delay(seconds).replace("\u00a0", " ") == shown

@@ -194,7 +194,7 @@ def _spread(question: Question, entries: Iterable[Entry]) -> dict[str, Any]:
         full = points >= question.points - 1e-9
         bins[3 if full else 0 if points <= 0 else 1 if points < question.points / 2 else 2] += 1
     most, mean = max(bins) or 1, sum(given) / len(given) if given else None
-    heights = [max(_BARS_HEIGHT * count / most, 1.0) for count in bins]
+    heights = [max(_BARS_HEIGHT * count / most, 1.0) if count else 0.0 for count in bins]
     return {
         "assignment": question.assignment, "name": question.name, "points": number(question.points),
         "points_value": f"{question.points:g}", "marked": len(given),
