@@ -48,7 +48,7 @@ def page(book: Book) -> str:
 class Parsed(HTMLParser):
     """Elements with their attributes, and the rows of each section's table."""
 
-    VOID = ("meta", "input", "br", "img", "rect")
+    VOID = ("meta", "input", "br", "img", "rect", "col")
 
     def __init__(self, content: str) -> None:
         super().__init__()
