@@ -52,7 +52,7 @@ def why_not() -> str | None:
 
 
 @contextlib.contextmanager
-def chromium(width: int = 1280, height: int = 900) -> Iterator[Any]:
+def chromium(width: int = 1280, height: int = 900, *arguments: str) -> Iterator[Any]:
     """A WebDriver of Debian's Chromium; the test is skipped, with the reason, where there is none."""
     if why := why_not():
         pytest.skip(why)
@@ -66,7 +66,7 @@ def chromium(width: int = 1280, height: int = 900) -> Iterator[Any]:
             "--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--no-first-run",
             "--disable-background-networking", "--disable-component-update", "--disable-sync",
             "--force-color-profile=srgb", "--hide-scrollbars",
-            f"--user-data-dir={folder}/profile", f"--window-size={width},{height}",
+            f"--user-data-dir={folder}/profile", f"--window-size={width},{height}", *arguments,
         ):  # fmt: skip
             options.add_argument(argument)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})

@@ -259,7 +259,7 @@ def address(page: str, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def browser(address: str) -> Iterator[Any]:
-    with chromium() as driver:
+    with chromium(1400, 1000) as driver:
         yield driver
 
 
@@ -315,7 +315,7 @@ def test_the_policy_is_obeyed_and_nothing_else_is_said(browser: Any, address: st
 
 @pytest.mark.timeout(600)
 def test_without_scripts_it_is_plain_tables(address: str) -> None:
-    with chromium("--blink-settings=scriptEnabled=false") as driver:
+    with chromium(1400, 1000, "--blink-settings=scriptEnabled=false") as driver:
         driver.get(address)
         assert len(driver.find_elements("css selector", "#class tbody tr")) == STUDENTS
         assert not driver.find_element("id", "tools").is_displayed()
