@@ -57,6 +57,11 @@ MADE_UP = {
     "misconception": r"[a-z-]+",   # one for each diagnosis: test_class_page.py
     "tampering": r"[a-z]+-?[a-z]*(?:-runs)?",   # test_tampering.py reaches each of them
     "slurm": r"[a-z]+\.[a-z0-9-]+",   # test_slurm_checks.py reaches each of them
+    "timeline": (
+        "busy|wait|meet|asleep|missing|ended|failed|killed|stopped|(?:of|the)-ranks"
+        "|fate-(?:asleep|busy|wait|ended|failed|killed)"
+    ),
+    "feedback": "passed|partial|failed|not_graded|see-launches?",
     "pasted": (
         "(?:absent|empty|source|command|picture|document|notebook|error|no-text|more|differs|foreign)(?:-advice)?"
         "|(?:missing|unknown)(?:-advice)?|(?:missing|differs)-rest|(?:backend-)?advice"
@@ -72,6 +77,9 @@ def test_every_text_is_used():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
+    for path in PACKAGE.rglob("*.j2"):
+        template = path.read_text(encoding="utf-8")
+        written |= set(re.findall(r"""say\(["']([\w.-]+)["']""", template))
     unused = []
     for key, _ in every_text():
         table, _, name = key.partition(".")

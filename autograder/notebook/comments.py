@@ -26,10 +26,16 @@ def automatic(cell: NotebookNode, frame: Skeleton, unanswered: bool) -> str | No
 
 
 class PersonsComments(GetGrades):
-    """nbgrader's own, without the hints."""
+    """nbgrader's own, without the hints, and with whether a person has still to give the mark."""
 
     def _get_comment(self, cell: NotebookNode, resources: dict[str, Any]) -> None:
         ident = cell.metadata.nbgrader["grade_id"]
         comment = self.gradebook.find_comment(ident, self.notebook_id, self.assignment_id, self.student_id)
         told = comment.auto_comment if comment.auto_comment == NO_RESPONSE else None
         cell.metadata.nbgrader["comment"] = told if comment.manual_comment is None else comment.manual_comment
+
+    def _get_score(self, cell: NotebookNode, resources: dict[str, Any]) -> None:
+        super()._get_score(cell, resources)
+        ident = cell.metadata.nbgrader["grade_id"]
+        grade = self.gradebook.find_grade(ident, self.notebook_id, self.assignment_id, self.student_id)
+        cell.metadata.nbgrader["pending"] = bool(grade.needs_manual_grade)

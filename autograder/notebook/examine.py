@@ -25,6 +25,7 @@ from autograder.notebook.cells import (
     written_file,
 )
 from autograder.notebook.exam import Exam, fingerprint, name_of, prepare, versions
+from autograder.notebook.launches import with_launches
 from autograder.notebook.received import file_problems, nearest_notebook, read_submitted
 from autograder.notebook.repair import Repaired, Skeleton, repair
 from autograder.notebook.result import CopyResult, TestResult, copy_sha256
@@ -151,9 +152,8 @@ def _notebook(exam: Exam, submitted: NotebookNode, folder: Path, student: str | 
     cells = _not_run_notes(mended) | dict(ran.cells)
     for ident, name in skip.items():
         cells[ident] = _note(text("grading.file-counts", name=name))
-    cells |= {
-        outcome.id: outputs(outcome, cell.points) for outcome, cell in zip(outcomes, tests, strict=True)
-    }
+    made = {outcome.id: outputs(outcome, cell.points) for outcome, cell in zip(outcomes, tests, strict=True)}
+    cells |= with_launches(made, outcomes)
     remarks = (*mended.remarks, *remarks, *([ran.stopped] if ran.stopped else []))
     if own and (told := numbers.mismatch(student, typed)):
         flags, remarks = (*flags, numbers.FLAG), (*remarks, told)
@@ -205,7 +205,8 @@ def _files_alone(exam: Exam, files: Mapping[str, bytes]) -> CopyResult:
         exam.frame.cells, Answers(handed_in=False), files, exam.data, exam.trusted, exam.with_solution,
         exam.files,
     )  # fmt: skip
-    cells = {outcome.id: outputs(outcome, outcome.max_points) for outcome in outcomes}
+    made = {outcome.id: outputs(outcome, outcome.max_points) for outcome in outcomes}
+    cells = with_launches(made, outcomes)
     return replace(_assemble(exam, outcomes, cells, (), (), files), notebook=False)
 
 

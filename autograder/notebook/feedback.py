@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
-import textwrap
 from pathlib import Path
 from typing import Any
 
 from jinja2 import BytecodeCache, Environment
 from jinja2.bccache import Bucket
+from markupsafe import Markup, escape
 from nbconvert.exporters import HTMLExporter
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 from nbgrader import utils
 from nbgrader.preprocessors import NbGraderPreprocessor
 
-from autograder.messages import text
+from autograder.messages import LANGUAGE, number, plural, text
 from autograder.notebook.cells import cut, unique_id
 from autograder.notebook.student_shell import shorten
 
@@ -26,9 +27,6 @@ Converted = tuple[NotebookNode, dict[str, Any]]
 # Of the graded copy's own text; what was handed in stays whole in submitted/. Rendering markdown takes a time
 # that grows with the square of some texts: 20 000 characters take a second at most.
 MOST_OF_CELL, MOST_OF_ALL, MOST_CELLS, MOST_ATTACHED = 20_000, 400_000, 1_000, 4_000_000
-
-# Feedback does not wrap what a cell printed: a test's report is cut into lines that fit its column.
-_PAGE = textwrap.TextWrapper(100, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 class CompiledOnce(BytecodeCache):
@@ -48,11 +46,35 @@ class CompiledOnce(BytecodeCache):
 COMPILED = CompiledOnce()
 
 
+TEMPLATES = Path(__file__).with_name("templates")
+
+
 class FeedbackPage(HTMLExporter):
+    """A student's page: our own template, in French, which loads nothing from anywhere else."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        # Set here, not in the settings: those of HTMLExporter are formgrader's too, and the stock command's
+        # own would go before them.
+        self.extra_template_basedirs = [str(TEMPLATES)]
+        self.template_name = "student_feedback"
+        self.language_code = LANGUAGE
+
     def _create_environment(self) -> Environment:
         environment = super()._create_environment()
         environment.bytecode_cache = COMPILED
+        environment.globals |= {"say": text, "number": number, "plural": plural}
+        environment.filters["inline"] = inline
         return environment
+
+
+def inline(said: str) -> Markup:
+    """A line of a report, escaped, with what stands between backquotes as code."""
+    parts = re.split(r"`([^`\n]+)`", said)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if place % 2 else escape(part)
+        for place, part in enumerate(parts)
+    )
 
 
 def coursedir_of(plugin: Any) -> Any:
@@ -94,8 +116,8 @@ class StripTests(NbGraderPreprocessor):
     def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> Converted:
         self._paths = _private_paths(Path(coursedir_of(self).root))
         seen: set[str] = set()
-        for number, cell in enumerate(nb.cells):
-            cell["id"] = unique_id(cell.get("id"), seen, f"cell-{number}")
+        for place, cell in enumerate(nb.cells):
+            cell["id"] = unique_id(cell.get("id"), seen, f"cell-{place}")
             seen.add(cell["id"])
         return super().preprocess(nb, resources)
 
@@ -110,25 +132,23 @@ class StripTests(NbGraderPreprocessor):
                     output.evalue = text("grading.test-failed")
                     output.traceback = [output.evalue]
                 output.traceback = [self._clean(line) for line in output.traceback]
-                if test:
-                    output.traceback = [_wrapped(line) for line in output.traceback]
                 output.evalue = self._clean(output.evalue)
             elif output.output_type == "stream":
-                output.text = _wrapped(self._clean(output.text)) if test else self._clean(output.text)
+                output.text = self._clean(output.text)
             else:
-                output.data = {
-                    kind: self._clean(v) if isinstance(v, str) else v for kind, v in output.data.items()
-                }
+                output.data = self._clean(output.data)
         return cell, resources
 
-    def _clean(self, content: str) -> str:
-        for path in self._paths:
-            content = content.replace(path, "…")
+    def _clean(self, content: Any) -> Any:
+        """The same text, or plain data of texts, without our paths."""
+        if isinstance(content, dict):
+            return {kind: self._clean(part) for kind, part in content.items()}
+        if isinstance(content, list):
+            return [self._clean(part) for part in content]
+        if isinstance(content, str):
+            for path in self._paths:
+                content = content.replace(path, "…")
         return content
-
-
-def _wrapped(report: str) -> str:
-    return "\n".join(_PAGE.fill(line) for line in report.split("\n"))
 
 
 def _private_paths(root: Path) -> list[str]:

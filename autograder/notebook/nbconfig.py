@@ -76,7 +76,7 @@ def configure(config: Config, course: Course) -> None:
         "autograder.notebook.comments.PersonsComments",
         f"{PLUGINS}.StripTests",
         "nbgrader.preprocessors.ClearHiddenTests",
-        "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
+        "autograder.notebook.feedback_page.FeedbackData",
     ]
 
     # Formgrader and the feedback show what a student wrote: no script of theirs may run there.

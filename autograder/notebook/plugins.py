@@ -22,6 +22,7 @@ from traitlets import Enum, Integer, Unicode
 from autograder import course as courses
 from autograder.launch import box
 from autograder.messages import text
+from autograder.notebook import launches
 from autograder.notebook.cells import same_code
 from autograder.notebook.comments import automatic
 from autograder.notebook.exam import Exam, in_box, prepare, still_good
@@ -103,6 +104,7 @@ class ExecuteApart(NbGraderPreprocessor):
             if utils.is_grade(cell) and not utils.is_solution(cell) and not outputs:
                 # nbgrader gives full marks to a test cell without any output.
                 outputs = [_not_graded(text("grading.test-fault"))]
+            outputs = launches.drawn(outputs) if utils.is_grade(cell) else outputs
             plain = json.dumps(outputs, ensure_ascii=False).encode("utf-8", "replace")  # no half surrogates
             cell.outputs = [NotebookNode(output) for output in json.loads(plain)]
             cell.execution_count = None

@@ -128,7 +128,7 @@ def _report(last: Any) -> dict[str, Any] | None:
     if last is None:
         return None
     said = ("points", "max_points", "status", "message", "advice", "flags", "diagnosis")
-    keys = (*said, "suspicions", "timed")
+    keys = (*said, "suspicions", "timed", "launches")
     return {key: _plain(getattr(last, key, None)) for key in keys}
 
 

@@ -50,6 +50,7 @@ class Outcome:
     suspicions: tuple[str, ...] = ()  # for the grader: see verdict/tampering.py
     timed: bool = False  # it might have ended otherwise on a machine that did nothing else
     warm: bool = False  # a warm server forked the tests or what they launched
+    launches: tuple[dict[str, Any], ...] = ()  # what the student is shown of them: see verdict/shown.py
 
 
 @dataclass(frozen=True)
@@ -290,4 +291,5 @@ def _one(cell: Cell, item: dict[str, Any], whole: bool) -> Outcome:
         cause=message if status == "not_graded" else None,
         flags=tuple(str(flag) for flag in said.get("flags") or ()), diagnosis=said.get("diagnosis"),
         suspicions=tuple(str(line) for line in said.get("suspicions") or ()),
+        launches=tuple(one for one in said.get("launches") or () if isinstance(one, dict)),
     )  # fmt: skip

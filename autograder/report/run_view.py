@@ -14,6 +14,7 @@ from typing import Any
 
 from autograder.launch.run import RankLog, Run
 from autograder.messages import has, number, plural, template, text
+from autograder.report import timeline, timeline_text
 from autograder.verdict.texts import ANSI
 
 MAX_LINES = 60  # of one rank's stream: the first and last half are shown
@@ -43,8 +44,14 @@ def view(run: Run, diagnosis: Any | None) -> str:
         lines += [*_block(text("run_view.merged"), run.stdout, run.stderr, run.output_limited), ""]
     if not run.ranks and run.launcher_stderr and not (run.stdout or run.stderr):
         lines += [*_block(text("run_view.launcher"), "", run.launcher_stderr, False), ""]
-    lines += [_end(run), "", *conclusion(run, diagnosis)]
+    lines += [*_picture(run), _end(run), "", *conclusion(run, diagnosis)]
     return "\n".join(lines)
+
+
+def _picture(run: Run) -> list[str]:
+    """The ranks' timeline, where it shows something: a rank that never came, or a wait that counts."""
+    line = timeline.of(run)
+    return [*timeline_text.lines(line), ""] if line is not None and line.telling else []
 
 
 def conclusion(run: Run, diagnosis: Any | None) -> list[str]:

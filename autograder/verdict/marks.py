@@ -24,6 +24,7 @@ from autograder.verdict import evidence, report, tampering, texts
 from autograder.verdict.answers import close, truth, within
 from autograder.verdict.outcome import NotGraded, TestFailed
 from autograder.verdict.report import Line, TestReport
+from autograder.verdict.shown import of_lines
 
 __all__ = ["LAST", "Marks", "NotGraded", "TestFailed", "TestReport", "close", "marks", "within"]
 
@@ -60,8 +61,7 @@ class Marks:
         self._provoked, self._script = frozenset(provoked), script
         self._run = run
         self._lines: list[Line] = []
-        self._flags: list[str] = []
-        self._remarks: list[str] = []
+        self._flags, self._remarks = list[str](), list[str]()
         self._inputs: tuple[str, tuple[str, ...], Any, Run | None] | None = None
         if run is not None:
             self._usable(run)
@@ -84,7 +84,7 @@ class Marks:
         ok = any(texts.present(run, one, rank) for one in expected)
         hide = self.secret if secret is None else secret
         finding = "" if ok else report.missing_text(run, expected[0], rank, hide)
-        self._add(ok, finding, advice, points, gate, run, text=expected[0])
+        self._add(ok, finding, advice, points, gate, run, text=expected[0], hidden=hide)
         return ok
 
     def each(
@@ -237,7 +237,7 @@ class Marks:
         result = report.build(
             told, earned, self.max_points, causes=causes, flags=tuple(self._flags),
             remarks=tuple(self._remarks), inputs=self._inputs if "inputs-ignored" in self._flags else None,
-            suspicions=suspicions,
+            suspicions=suspicions, launches=of_lines(told, self._lines, self._run, self.secret, full),
         )
         LAST = result.summary
         if earned <= 0 and (self.max_points > 0 or not all(line.ok for line in self._lines)):
@@ -306,14 +306,15 @@ class Marks:
         LAST = TestReport(
             points=0.0, max_points=self.max_points, status="not_graded", message=cause, advice=advice,
             suspicions=self._suspicions(run), flags=list(self._flags), diagnosis=diagnosis,
+            launches=of_lines((), self._lines, run, self.secret, passed=False),
         )
         raise NotGraded(message)
 
     def _add(
         self, ok: bool, finding: str, advice: str, points: float, gate: bool, run: Run | None,
-        text: str = "", collective: bool = False, about_run: bool = True,
+        text: str = "", collective: bool = False, about_run: bool = True, hidden: bool = False,
     ) -> None:
         self._lines.append(Line(
             ok=ok, finding=finding, advice=advice, points=float(points), gate=gate, run=run, text=text,
-            collective=collective, about_run=about_run and run is not None,
+            collective=collective, about_run=about_run and run is not None, hidden=hidden,
         ))

@@ -29,6 +29,7 @@ class Line:
     text: str = ""             # the expected text, for the diagnosis only
     collective: bool = False   # the expectation was that a collective ran
     about_run: bool = True     # False: about an answer, so the launch explains nothing
+    hidden: bool = False       # what is expected may not be shown
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class TestReport:
     diagnosis: dict[str, Any] | None
     suspicions: list[str] = field(default_factory=list)   # for the grader, never shown to the student
     timed: bool = False   # points were lost on a launch that a quicker machine could have ended otherwise
+    launches: list[dict[str, Any]] = field(default_factory=list)   # what the student is shown: see shown.py
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ def build(
     lines: Sequence[Line], earned: float, maximum: float, *,
     causes: Sequence[tuple[Run, Diagnosis | None]], flags: tuple[str, ...], remarks: tuple[str, ...],
     inputs: tuple[str, tuple[str, ...], Any, Run | None] | None, suspicions: Sequence[str] = (),
+    launches: Sequence[dict[str, Any]] = (),
 ) -> Report:
     """The report of a cell that earned `earned` of `maximum` points."""
     failed = [line for line in lines if not line.ok]
@@ -95,6 +98,7 @@ def build(
         message="\n".join(findings), advice="\n".join(dict.fromkeys(advices)), flags=list(flags),
         diagnosis=shown[0].as_dict() if shown else None, suspicions=list(suspicions),
         timed=any(line.run is not None and clock.matters(line.run) for line in lines if not line.ok),
+        launches=list(launches),
     )
     return Report(text="\n".join(parts), summary=summary)
 
