@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ def chromium(width: int = 1280, height: int = 900, *arguments: str) -> Iterator[
             f"--user-data-dir={folder}/profile", f"--window-size={width},{height}", *arguments,
         ):  # fmt: skip
             options.add_argument(argument)
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
         service = Service(
             executable_path=str(shutil.which("chromedriver")),  # so that Selenium looks for none
             env={**os.environ, "HOME": folder, "TMPDIR": folder},  # crash reports, caches
@@ -204,3 +205,29 @@ def _end(family: list[psutil.Process]) -> None:
         with contextlib.suppress(psutil.Error):
             process.kill()
     psutil.wait_procs(left, timeout=5)
+
+
+def accessibility(driver: Any) -> list[str]:
+    """What axe finds wrong on the page that is open: the rule, how grave, and where."""
+    rules = resources.files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+    driver.execute_script(rules)
+    found = driver.execute_async_script("axe.run().then(arguments[arguments.length - 1])")
+    assert found["passes"], "axe looked at nothing"
+    return [
+        f"{one['id']} ({one['impact']}): {node['html'][:200]}"
+        for one in found["violations"] for node in one["nodes"][:3]
+    ]  # fmt: skip
+
+
+def requested(driver: Any) -> list[str]:
+    """The addresses that the pages opened so far asked for."""
+    found = []
+    for entry in driver.get_log("performance"):
+        message = json.loads(entry["message"])["message"]
+        if message["method"] == "Network.requestWillBeSent":
+            found.append(message["params"]["request"]["url"])
+    return found
+
+
+def open_file(driver: Any, path: Path) -> None:
+    driver.get(path.resolve().as_uri())

@@ -61,7 +61,7 @@ MADE_UP = {
         "busy|wait|meet|asleep|missing|ended|failed|killed|stopped|(?:of|the)-ranks"
         "|fate-(?:asleep|busy|wait|ended|failed|killed)"
     ),
-    "feedback": "passed|partial|failed|not_graded|see-launches?",
+    "feedback": "passed|partial|failed|not_graded|see-launch",
     "pasted": (
         "(?:absent|empty|source|command|picture|document|notebook|error|no-text|more|differs|foreign)(?:-advice)?"
         "|(?:missing|unknown)(?:-advice)?|(?:missing|differs)-rest|(?:backend-)?advice"

@@ -105,10 +105,11 @@ def check(assignment: str, path: Path | None, *, as_json: bool, watch: bool = Fa
 
 def check_text(result: CopyResult) -> str:
     """The same in French."""
+    from autograder.report.launches import pictures
     from autograder.report.run_view import check_view
 
     told = check_json(result) | {"tests": [dataclasses.asdict(test) for test in result.tests]}
-    return check_view(told, result.remarks)
+    return check_view(told, result.remarks, pictures(result.cells))
 
 
 def check_json(result: CopyResult) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 from nbgrader import utils
 from nbgrader.preprocessors import NbGraderPreprocessor
+from traitlets import default
 
 from autograder.messages import LANGUAGE, number, plural, text
 from autograder.notebook.cells import cut, unique_id
@@ -46,7 +47,8 @@ class CompiledOnce(BytecodeCache):
 COMPILED = CompiledOnce()
 
 
-TEMPLATES = Path(__file__).with_name("templates")
+NO_ALT = 'alt="No description has been provided for this image"'   # nbconvert's own words
+TEMPLATES = Path(__file__).with_name("templates") / "student_feedback"
 
 
 class FeedbackPage(HTMLExporter):
@@ -54,11 +56,16 @@ class FeedbackPage(HTMLExporter):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        # Set here, not in the settings: those of HTMLExporter are formgrader's too, and the stock command's
-        # own would go before them.
-        self.extra_template_basedirs = [str(TEMPLATES)]
-        self.template_name = "student_feedback"
         self.language_code = LANGUAGE
+
+    @default("template_paths")
+    def _template_paths(self, prune: bool = True, root_dirs: Any = None) -> list[str]:
+        """Ours alone, whatever the settings of HTMLExporter say: those are formgrader's too."""
+        return [str(TEMPLATES)]
+
+    def from_notebook_node(self, nb: NotebookNode, resources: Any = None, **options: Any) -> Any:
+        page, resources = super().from_notebook_node(nb, resources, **options)
+        return page.replace(NO_ALT, f'alt="{escape(text("feedback.no-alt"))}"'), resources
 
     def _create_environment(self) -> Environment:
         environment = super()._create_environment()

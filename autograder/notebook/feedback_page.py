@@ -19,6 +19,7 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 from autograder import course as courses
 from autograder.launch.untrusted import readable
 from autograder.messages import number, plural, text
+from autograder.notebook.comments import NO_RESPONSE
 from autograder.notebook.feedback import coursedir_of
 from autograder.report import launches, timeline, timeline_svg
 from autograder.report.run_view import clean
@@ -82,7 +83,14 @@ class Answer:
     score: float
     points: float | None
     pending: bool
+    unanswered: bool
     comment: str
+
+    @property
+    def word(self) -> str:
+        if self.unanswered:
+            return text("feedback.no-answer")
+        return text("feedback.waiting" if self.pending else "feedback.read")
 
     @property
     def out_of(self) -> str:
@@ -164,7 +172,7 @@ def gather(nb: NotebookNode, info: dict[str, Any], course: courses.Course) -> Pa
     score, most, penalty = (float(info.get(key) or 0) for key in ("score", "max_score", "late_penalty"))
     return Page(
         course=course.course.title, title=one.title if one is not None else info["assignment"],
-        assignment=info["assignment"], student=str(info["student"]),
+        assignment=info["assignment"], student=clean(str(info["student"])),
         score=number(score, 2), max_score=number(most, 2),
         penalty=number(penalty, 2) if penalty > 0 else "", state=state, pending=pending,
         tests=tuple(tests), answers=tuple(answers), steps=tuple(_steps(tests, answers)),
@@ -188,7 +196,9 @@ def _test(cell: NotebookNode, anchor: str, drawn: dict[str, Drawn]) -> Test:
     for output in cell.outputs:
         for launch in launches.read(output.get("data", {}).get(MIME)):
             known = drawn.get(launch.id)
-            if known is None and launch.whole and len(drawn) < MOST_DRAWN:
+            if known is not None and known.launch.hidden and launch.whole and not launch.hidden:
+                known = drawn[launch.id] = _drawn(launch, known.number)   # this test may show its output
+            elif known is None and launch.whole and len(drawn) < MOST_DRAWN:
                 known = drawn[launch.id] = _drawn(launch, len(drawn) + 1)
             numbers += [known.number] if known is not None else []
     return Test(
@@ -217,7 +227,7 @@ def _labels() -> tuple[tuple[str, str, str], ...]:
             ("remark", "remark"))  # fmt: skip
     for key, name in keys:
         before = text(f"check.{key}", **{name: "\0"}).split("\0")[0]
-        label = "" if key == "finding" else before.strip().rstrip(":`").strip()
+        label = "" if key == "finding" else before.strip("` :\u00a0")
         found.append((key, before, label))
     return tuple(found)
 
@@ -265,11 +275,11 @@ def _answer(cell: NotebookNode, anchor: str) -> Answer:
     meta = cell.metadata.nbgrader
     graded = utils.is_grade(cell) or utils.is_task(cell)
     comment = meta.get("comment")
-    no_answer = comment == "No response."   # nbgrader's own words
+    no_answer = comment == NO_RESPONSE
     return Answer(
         meta.grade_id, anchor, meta.grade_id, float(meta.get("score") or 0),
-        float(meta.get("points") or 0) if graded else None, bool(meta.get("pending")),
-        text("feedback.no-answer") if no_answer else readable(str(comment or "")),
+        float(meta.get("points") or 0) if graded else None, bool(meta.get("pending")), no_answer,
+        "" if no_answer else readable(str(comment or "")),
     )  # fmt: skip
 
 

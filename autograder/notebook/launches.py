@@ -21,15 +21,19 @@ Outputs = list[dict[str, Any]]
 def with_launches(cells: Mapping[str, Outputs], outcomes: Iterable[Outcome]) -> dict[str, Outputs]:
     """The outputs of the test cells, with the launches of each before its last output, which is its mark.
 
-    One that stands with an earlier test already is only named.
+    One that stands with an earlier test already, as open as here, is only named.
     """
-    seen: set[str] = set()
+    seen: set[tuple[str, bool]] = set()
     made: dict[str, Outputs] = dict(cells)
     for outcome in outcomes:
         if not outcome.launches:
             continue
-        told = [one if one.get("id") not in seen else {"id": one["id"]} for one in outcome.launches]
-        seen |= {str(one.get("id")) for one in outcome.launches}
+        told = []
+        for one in outcome.launches:
+            ident, hidden = str(one.get("id")), bool(one.get("hidden"))
+            known = (ident, False) in seen or (ident, hidden) in seen
+            told.append({"id": ident} if known else one)
+            seen.add((ident, hidden))
         data = {"output_type": "display_data", "data": {MIME: {"launches": told}}, "metadata": {}}
         before = made[outcome.id]
         made[outcome.id] = [*before[:-1], data, *before[-1:]]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from autograder.messages import number, text
+from autograder.report import timeline_text
 from autograder.report.run_view import clean
+from autograder.verdict.shown import MIME
 from autograder.verdict.timeline import Timeline
 
 MOST = 20   # launches read of one test
@@ -56,6 +58,17 @@ def read(data: Any) -> list[Launch]:
     told = data.get("launches") if isinstance(data, dict) else None
     found = (_launch(one) for one in (told if isinstance(told, list) else [])[:MOST] if isinstance(one, dict))
     return [launch for launch in found if launch is not None]
+
+
+def pictures(cells: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list[str]]:
+    """For each cell whose launch shows something (a rank that never came, a wait), its timeline as text."""
+    found: dict[str, list[str]] = {}
+    for ident, outputs in cells.items():
+        for output in outputs:
+            for launch in read(output.get("data", {}).get(MIME)):
+                if launch.timeline is not None and launch.timeline.telling:
+                    found.setdefault(ident, timeline_text.lines(launch.timeline, 92))
+    return found
 
 
 def _launch(one: dict[str, Any]) -> Launch | None:

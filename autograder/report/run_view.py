@@ -87,8 +87,14 @@ def diagnosis_lines(diagnosis: Mapping[str, Any], source: str = "") -> list[str]
     return lines
 
 
-def check_view(result: Mapping[str, Any], remarks: Sequence[str] = ()) -> str:
-    """A check's JSON as text: each test with what was found and what to try, then the score."""
+def check_view(
+    result: Mapping[str, Any], remarks: Sequence[str] = (),
+    pictures: Mapping[str, Sequence[str]] | None = None,
+) -> str:
+    """A check's JSON as text: each test with what was found and what to try, then the score.
+
+    `pictures`: the timelines to show, by test, where it did not pass (see launches.py).
+    """
     lines: list[str] = []
     for test in result["tests"]:
         status = str(test["status"])
@@ -106,6 +112,7 @@ def check_view(result: Mapping[str, Any], remarks: Sequence[str] = ()) -> str:
             for part in (test.get("message"), test.get("advice")):
                 for line in clean(str(part or "")).strip().splitlines():
                     lines += _wrapped("    ", line, "    ")
+            lines += [f"    {line}" for line in (pictures or {}).get(test["id"], ())]
     lines.append("")
     lines += [text("check_view.remark", remark=remark) for remark in (*remarks, *_flags(result))]
     diagnosis = result.get("diagnosis")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import textwrap
 
 from autograder.messages import text
 from autograder.report import timeline as words
@@ -19,11 +20,16 @@ def lines(line: Timeline, width: int | None = None) -> list[str]:
     tails = [words.waited(line, lane) for lane in line.lanes]
     head = max((len(name) for name in names), default=0) + 1
     room = max(16, columns - head - 2 - max((len(tail) + 1 for tail in tails), default=0))
-    shown = [f"{text('timeline.title')}. {words.origin(line)}", _axis(line, head, room)]
+    shown = [*_wrapped(f"{text('timeline.title')}. {words.origin(line)}", columns), _axis(line, head, room)]
     for name, lane, tail in zip(names, line.lanes, tails, strict=True):
         shown.append(f"{name:<{head}}│{_bar(line, lane, room)}│ {tail}".rstrip())
-    shown += [_legend(line), *words.sentences(line)]
-    return [one.replace("\u00a0", " ") if one.startswith(" " * head) else one for one in shown]
+    for said in (_legend(line), *words.sentences(line)):
+        shown += _wrapped(said, columns)
+    return shown
+
+
+def _wrapped(said: str, columns: int) -> list[str]:
+    return textwrap.wrap(said, columns, subsequent_indent="  ", break_long_words=False)
 
 
 def _axis(line: Timeline, head: int, room: int) -> str:

@@ -53,10 +53,10 @@ class _Life:
 
 
 def timeline(run: Run) -> Timeline | None:
-    """The picture of this launch; None where no rank told anything of its life."""
+    """The picture of this launch; None where no rank told of a group or of a collective."""
     world = min(run.request.world_size, MOST_RANKS)
     lives = [life for rank in range(world) if (life := _life(run, rank)) is not None]
-    if not lives:
+    if not any(life.calls or life.init_enter is not None for life in lives):
         return None
     stop = _ends(run, lives)
     formed = [life.init for life in lives if life.init is not None]

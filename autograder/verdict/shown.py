@@ -1,7 +1,7 @@
 """What a student is shown of a test's launches: plain data of a bounded size, kept with the test's result.
 
 Of a launch that expects hidden values, no output: a right script prints them. Its timeline is shown only
-where its command is (a test that lost points), and never where the test holds a rank back for a time of its
+where its command is (what failed is about it), and never where the test holds a rank back for a time of its
 own.
 """
 
@@ -31,18 +31,19 @@ def of_lines(
 
     `secret`: every value that it expects is hidden. `passed`: it gave all its points.
     """
-    failed = [line.run for line in told if not line.ok]
+    failed = [line.run for line in told if not line.ok and line.about_run]
     runs = {id(run): run for run in (*failed, main, *(line.run for line in lines)) if run is not None}
     hidden = {id(line.run) for line in lines if line.hidden}
-    shown = (_launch(run, secret or id(run) in hidden, passed) for run in runs.values())
+    named = set() if passed else {id(run) for run in failed}
+    shown = (_launch(run, secret or key in hidden, key in named) for key, run in runs.items())
     return [launch for launch in shown if launch is not None][:MOST_LAUNCHES]
 
 
-def _launch(run: Run, hidden: bool, passed: bool) -> dict[str, Any] | None:
+def _launch(run: Run, hidden: bool, named: bool) -> dict[str, Any] | None:
     line = timeline(run) if run.infra is None else None
-    if hidden and (passed or run.request.delays or line is None or not line.telling):
+    if hidden and (not named or run.request.delays or line is None or not line.telling):
         return None
-    asked = json.dumps([dataclasses.asdict(run.request), run.script_sha256, hidden], sort_keys=True)
+    asked = json.dumps([dataclasses.asdict(run.request), run.script_sha256], sort_keys=True)
     return {
         "id": hashlib.sha256(asked.encode()).hexdigest()[:12],
         "command": report.launched(run),

@@ -7,7 +7,7 @@ Times are seconds from `Timeline.start`, all on the clock of the one machine tha
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 MOST_LANES = 8
@@ -81,7 +81,6 @@ class Timeline:
     matched: bool = True
     timed_out: bool = False
     collectives: int = 0
-    meta: dict[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def telling(self) -> bool:
