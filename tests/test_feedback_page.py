@@ -21,7 +21,8 @@ from autograder import course as courses
 from autograder.launch.run import Request, Run
 from autograder.notebook.examine import outputs
 from autograder.notebook.feedback import COMPILED, FeedbackPage, inline
-from autograder.notebook.feedback_page import Headings, gather
+from autograder.notebook.feedback_page import gather
+from autograder.notebook.headings import Headings
 from autograder.notebook.launches import drawn, with_launches
 from autograder.notebook.nbconfig import configure
 from autograder.notebook.testcells import Outcome
