@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import itertools
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,10 @@ from autograder.notebook.feedback_page import gather
 from autograder.notebook.headings import Headings
 from autograder.notebook.launches import drawn, with_launches
 from autograder.notebook.nbconfig import configure
+from autograder.notebook.result import CopyResult, TestResult
 from autograder.notebook.testcells import Outcome
-from autograder.report.launches import read, tidy
+from autograder.report.launches import bundles, pictures, read, tidy
+from autograder.report.run_view import check_view
 from autograder.verdict import marks as marks_api
 from autograder.verdict.outcome import TestFailed
 from autograder.verdict.shown import MIME
@@ -241,6 +244,20 @@ def test_the_templates_are_compiled_once(course: courses.Course) -> None:
     before = dict(COMPILED.kept)
     page(course, answer_cell())
     assert COMPILED.kept == before and len(before) >= 2
+
+
+def test_a_check_shows_the_timelines_of_what_did_not_pass() -> None:
+    hang = judged(saved(HANG))
+    cells = with_launches({"t1": outputs(hang, 2)}, [hang])
+    result = CopyResult("mini", tests=(TestResult("t1", "failed", 0, 2),), cells=cells)
+    (bundle,) = bundles(result)
+    assert "all_reduce" in bundle["text/plain"] and bundle["image/svg+xml"].startswith("<svg")
+    assert bundles(replace(result, tests=(TestResult("t1", "passed", 2, 2),))) == []
+    lines = pictures(cells)["t1"]
+    test = {"id": "t1", "status": "failed", "points": 0, "max_points": 2}
+    told = {"tests": [test], "graded": True, "assignment": "mini", "score": 0, "max_score": 2}
+    said = check_view(told, pictures=pictures(cells))
+    assert f"    {lines[1]}" in said.splitlines()
 
 
 # -- its shape ---------------------------------------------------------------------------------------------

@@ -45,6 +45,7 @@ def check(assignment: str, path: str | Path = ".") -> CopyResult:
         from autograder.report.table import print_copy
 
         print_copy(result)
+        _draw(result)
     return result
 
 
@@ -52,6 +53,17 @@ def own_servers(kept: own.Kept | None = None) -> contextlib.AbstractContextManag
     """The user's own warm servers, for a check: see launch/warm/own.py."""
     env = clean_environment()
     return own.using({"launch": command.base_environment(env), "notebook": env}, kept)
+
+
+def _draw(result: CopyResult) -> None:
+    """The timelines of the tests that did not pass, as pictures, where IPython can show them."""
+    from autograder.report.launches import bundles
+
+    if _in_notebook() and (found := bundles(result)):
+        from IPython.display import display
+
+        for bundle in found:
+            display(bundle, raw=True)
 
 
 def _result(assignment: str, path: Path) -> CopyResult:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autograder.messages import number, text
-from autograder.report import timeline_text
+from autograder.report import timeline, timeline_svg, timeline_text
 from autograder.report.run_view import clean
 from autograder.verdict.shown import MIME
 from autograder.verdict.timeline import Timeline
+
+if TYPE_CHECKING:
+    from autograder.notebook.result import CopyResult
 
 MOST = 20   # launches read of one test
 MOST_LINES = 80   # of one stream, once cleaned
@@ -60,15 +63,32 @@ def read(data: Any) -> list[Launch]:
     return [launch for launch in found if launch is not None]
 
 
-def pictures(cells: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list[str]]:
-    """For each cell whose launch shows something (a rank that never came, a wait), its timeline as text."""
-    found: dict[str, list[str]] = {}
+def telling(cells: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Timeline]:
+    """For each cell whose launch shows something (a rank that never came, a wait), its timeline."""
+    found: dict[str, Timeline] = {}
     for ident, outputs in cells.items():
         for output in outputs:
             for launch in read(output.get("data", {}).get(MIME)):
                 if launch.timeline is not None and launch.timeline.telling:
-                    found.setdefault(ident, timeline_text.lines(launch.timeline, 92))
+                    found.setdefault(ident, launch.timeline)
     return found
+
+
+def pictures(cells: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list[str]]:
+    """The same as text, for a terminal."""
+    return {ident: timeline_text.lines(line, 92) for ident, line in telling(cells).items()}
+
+
+def bundles(result: CopyResult) -> list[dict[str, str]]:
+    """The timelines of the tests that did not pass, as a notebook shows them, by kind of content."""
+    failed = {test.id for test in result.tests if test.status in ("failed", "partial", "not_graded")}
+    return [
+        {
+            "text/plain": "\n".join([ident, *timeline_text.lines(line, 92)]),
+            "image/svg+xml": timeline_svg.svg(line, [ident, *timeline.sentences(line)]),
+        }
+        for ident, line in telling(result.cells).items() if ident in failed
+    ]  # fmt: skip
 
 
 def _launch(one: dict[str, Any]) -> Launch | None:
