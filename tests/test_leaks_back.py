@@ -57,9 +57,12 @@ CURIOUS_CELL = (
 
 
 def text_of(page: bytes) -> str:
-    """What a page says, line by line: colours cut each word of code into tags of its own."""
+    """What a page says, line by line: colours cut each word of code into tags of its own. Code within a
+    sentence keeps its quotes: the bracket after it is none of its.
+    """
     content = page.decode("utf-8", errors="replace")
     body = content[content.find("<body") :] if "<body" in content else content
+    body = re.sub(r"</?code\b[^<>]*>", "`", body)
     return html.unescape(re.sub(r"<[^<>]*>", "", re.sub(r"(?is)<(style|script)\b.*?</\1>", "", body)))
 
 
