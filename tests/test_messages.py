@@ -12,7 +12,7 @@ from autograder.verdict import catalogue
 
 PACKAGE = Path(messages.__file__).parent
 NAMED = re.compile(r"""(?<![\w.])(?:messages\.)?(?:text|template)\(\s*"([^"]+)\"""")
-FILLED = {"rank", "line", "at", "where", "error", "processes", "others", "ms", "module"}
+FILLED = {"rank", "line", "at", "where", "error", "processes", "others", "ms", "module", "when"}
 
 
 @pytest.mark.parametrize("id", catalogue.ids())

@@ -89,7 +89,7 @@ CONCLUDED = (
     "missing-file", "syntax", "seconds-not-ms", "exception", "unfilled", "shape", "size", "dtype",
     "order", "missing-rank", "killed", "crash", "silent-hang", "init-hang", "exit-abort", "exit-hang",
     "early-exit", "no-backward", "hard-coded", "not-divided", "divided-twice", "inputs-ignored", "slow-step",
-    "too-much-output", "infra", *LAUNCHER_SAYS,
+    "too-much-output", "async", "unfinished", "unknown", "infra", *LAUNCHER_SAYS,
 )
 
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from autograder import messages
 from autograder.launch.run import RankLog, Run
-from autograder.verdict import catalogue, evidence, meeting, proofs, texts
+from autograder.verdict import catalogue, evidence, life, meeting, noise, proofs, texts
 from autograder.verdict.cause import AFTER_THE_END, Context, Diagnosis, at, make, ranks_named
 from autograder.verdict.traceback import Raised, base_name, fatal_line, raised
 
@@ -37,6 +37,7 @@ def diagnose(run: Run, context: Context | None = None) -> Diagnosis | None:
         or _secondary(run)
         or _silent(run, context)
         or _with_right_exit(run, context)
+        or _unknown(run)
     )
 
 
@@ -100,7 +101,7 @@ def _primary(run: Run) -> Diagnosis | None:
             return make(
                 rule.id, "P", _rank(log), line, at=at(run, line), where=_named(named),
                 error=texts.one_line(error.message if error else hit.group()),
-                processes=run.request.world_size,
+                processes=run.request.world_size, when=_when(run, log) if rule.id == "no-init" else "",
                 **{key: texts.one_line(value or "") for key, value in hit.groupdict().items()},
             )
     if any(catalogue.PORT.search(log.stderr) for log in logs) or catalogue.PORT.search(run.launcher_stderr):
@@ -114,7 +115,7 @@ def _primary(run: Run) -> Diagnosis | None:
     if not run.timed_out and not _FORCED.search(run.launcher_stderr):
         for log in run.ranks:
             if log.exit_code == SIGKILL:
-                return make("killed", "P", log.rank)
+                return proofs.killed(run, log.rank)
     return None
 
 
@@ -160,6 +161,10 @@ def _from_the_record(run: Run, context: Context | None) -> Diagnosis | None:
             if catalogue.PREAMBLE.search(log.stderr):
                 return make("size", "P", log.rank, line, at=at(run, line))
             return make("crash", "P", log.rank, line, at=at(run, line), signal=_SIGNALS[log.exit_code])
+    if run.timed_out:
+        going_on = proofs.unfinished(run)
+        if going_on is not None:
+            return going_on
     return proofs.no_backward(run) or proofs.absent_rank(run)
 
 
@@ -194,8 +199,8 @@ def _silent(run: Run, context: Context | None) -> Diagnosis | None:
             return make("exit-abort", "N", log.rank)
     for log in run.ranks:
         if log.exit_code not in (0, SIGTERM, None):
-            last = [line for line in texts.without_source(log.stderr).splitlines() if line.strip()]
-            said = messages.text("part.said", text=texts.one_line(last[-1])) if last else ""
+            last = noise.last_lines(log.stderr, 1)
+            said = messages.text("part.said", text=last[0]) if last else ""
             return make("early-exit", "P", log.rank, None, where=ranks_named([log.rank]), code=log.exit_code,
                         said=f" {said}" if said else "")
     return None
@@ -205,7 +210,10 @@ def _with_right_exit(run: Run, context: Context | None) -> Diagnosis | None:
     """The launch ended well: the record still tells wrong numbers, texts written by hand, a slow rank."""
     if run.exit_code != 0:
         return None
-    found = proofs.mismatch(run) or proofs.wrong_division(run, context) or proofs.wrong_unit(run)
+    found = (
+        proofs.mismatch(run) or proofs.wrong_division(run, context) or proofs.unwaited(run, context)
+        or proofs.wrong_unit(run)
+    )
     if found is None and context is not None:
         found = proofs.by_hand(run, context)
         if found is None and context.missing:
@@ -214,6 +222,32 @@ def _with_right_exit(run: Run, context: Context | None) -> Diagnosis | None:
                     where = ranks_named([log.rank])
                     return make("early-exit", "P", log.rank, None, where=where, code=0, said="")
     return found or proofs.slow_step(run)
+
+
+def _unknown(run: Run) -> Diagnosis | None:
+    """It failed, and nothing here knows why: that is said, with the last lines that say something."""
+    if run.exit_code in (0, None):
+        return None
+    # The ranks that the launcher ended come last, then what was not separated, then its own words.
+    failed = sorted(run.ranks, key=lambda log: log.exit_code in (0, SIGTERM))
+    sources: list[tuple[int | None, str]] = [(log.rank, log.stderr) for log in failed]
+    sources += [(None, run.stderr)] if not run.ranks else []
+    for rank, said in [*sources, (None, noise.launchers(run.launcher_stderr))]:
+        last = noise.last_lines(said)
+        if last:
+            where = f" ({ranks_named([rank], lower=True)})" if rank is not None else ""
+            quoted = " / ".join(f"« {one} »" for one in last)
+            shown = messages.text("part.last-lines", where=where, lines=quoted)
+            return make("unknown", "P", rank, code=run.exit_code, said=f" {shown}")
+    return make("unknown", "P", code=run.exit_code, said="")
+
+
+def _when(run: Run, log: RankLog) -> str:
+    """Whether the collective came before the group or after its end, where the record tells."""
+    told = life.groups(run, log.rank)
+    if not told:
+        return messages.text("part.before-init") if evidence.recorded(run) else ""
+    return messages.text("part.after-destroy") if told[-1].left is not None else ""
 
 
 def _suspects(run: Run) -> list[RankLog]:

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Unpack
 
 from autograder import messages
 from autograder.launch.run import Run
 from autograder.verdict import diagnosis as diagnoses
 from autograder.verdict import evidence, report, tampering, texts
 from autograder.verdict.answers import close, truth, within
+from autograder.verdict.expected import Exactly, Expected
 from autograder.verdict.outcome import NotGraded, TestFailed
 from autograder.verdict.report import Line, TestReport
 from autograder.verdict.shown import of_lines
@@ -125,19 +126,18 @@ class Marks:
     def collective(
         self, op: str | Sequence[str] | None = None, ranks: Iterable[int] | None = None,
         numel: int | None = None, gate: bool = True, points: float = 0, advice: str = "",
-        values: Sequence[Sequence[float]] | None = None, run: Run | None = None,
+        values: Sequence[Sequence[float]] | None = None, run: Run | None = None, **exactly: Unpack[Exactly],
     ) -> bool:
         """Such a collective was completed on each of `ranks` (all by default), as the record proves.
 
-        `values`: its result on each rank was one of these (flat). Texts without any collective at all flag
-        the copy as hard-coded.
+        `values`: its result on each rank was one of these (flat). `times`, `shape`, `dtype`, `only`: see
+        expected.py. Texts without any collective at all flag the copy as hard-coded.
         """
         run = self._recorded(run)
-        wanted = list(evidence.world(run) if ranks is None else ranks)
-        without = [rank for rank in wanted if not evidence.did(run, op, rank, numel, values)]
-        finding = report.missing_collective(run, op, without, values is not None) if without else ""
-        self._add(not without, finding, advice, points, gate, run, collective=True)
-        return not without
+        asked = Expected(op, None if ranks is None else tuple(ranks), numel, values, **exactly)
+        finding = asked.missing(run, self.secret)
+        self._add(not finding, finding, advice, points, gate, run, collective=True)
+        return not finding
 
     def ddp(self, gate: bool = False, points: float = 0, advice: str = "", run: Run | None = None) -> bool:
         """Every rank wrapped its model in DDP and DDP reduced the gradients itself."""

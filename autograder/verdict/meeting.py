@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections import Counter
 from dataclasses import dataclass
 
 from autograder.launch.run import Collective, Run
-from autograder.verdict import evidence
+from autograder.verdict import evidence, life
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Late:
 
 def mismatch(run: Run) -> Mismatch | None:
     """The first collective in which two ranks met with another name, shape or dtype; None when they agree."""
-    if any(event.name == "new_group" for event in run.events):
+    if life.subgroups(run):
         return None   # ranks of different groups need not call the same things
     sequences = {rank: _group_calls(run, rank) for rank in evidence.world(run)}
     reference = sequences.get(0, [])
@@ -60,25 +61,47 @@ def absent(run: Run) -> Absent | None:
 
     Marks first; then the Flight Recorder, which also shows a rank waiting in DDP's backward or in `wait()`.
     """
-    if any(event.name == "new_group" for event in run.events):
+    if life.subgroups(run):
         return None
     for rank, waiting in sorted(evidence.blocked(run).items()):
         if evidence.name(waiting.op) in evidence.POINT_TO_POINT:
             continue
         position = len(_group_calls(run, rank)) - 1
+        if position >= STREAMED:
+            continue   # the others' marks stopped there too
         missing = [q for q in evidence.world(run) if q != rank and len(_group_calls(run, q)) <= position]
         if missing:
             return Absent(missing[0], waiting)
-    if evidence.blocked(run):
+    if any(len(_group_calls(run, rank)) <= STREAMED for rank in evidence.blocked(run)):
         return None
     # What a rank did is known from the Flight Recorder only if it could write it down.
-    known = [rank for rank in evidence.world(run) if _dumped(run, rank)]
-    records = {rank: evidence.calls(run, rank, "flight_recorder") for rank in known}
+    records = {rank: calls for rank, calls in _torchs(run).items() if _dumped(run, rank)}
     most = max(records, key=lambda rank: len(records[rank]), default=None)
     if most is None or not records[most]:
         return None
     missing = [rank for rank in records if len(records[rank]) < len(records[most])]
     return Absent(missing[0], records[most][-1]) if missing else None
+
+
+def _torchs(run: Run) -> dict[int, list[Collective]]:
+    """Each rank's record by PyTorch, DDP's own collectives in it. It keeps the last thousand: they begin with
+    the first that no rank has lost.
+    """
+    found = {
+        rank: [
+            call for call in evidence.calls(run, rank, "flight_recorder")
+            if evidence.name(call.op) not in evidence.POINT_TO_POINT
+        ]
+        for rank in evidence.world(run)
+    }
+    if all(len(calls) < KEPT for calls in found.values()):
+        return found
+    first = max((calls[0].seq for calls in found.values() if calls), default=0)
+    return {rank: [call for call in calls if call.seq >= first] for rank, calls in found.items()}
+
+
+KEPT = 1000        # by the Flight Recorder, of each rank (TORCH_FR_BUFFER_SIZE)
+STREAMED = 2000    # marks of each rank, and the one in which it stands at the deadline
 
 
 def _dumped(run: Run, rank: int) -> bool:
@@ -87,30 +110,94 @@ def _dumped(run: Run, rank: int) -> bool:
     return stood or (log is not None and (log.reached_end or log.exit_code in (0, 1)))
 
 
-def late(run: Run, threshold_s: float = 0.15) -> Late | None:
-    """The rank that comes last, by `threshold_s` or more, into nearly all collectives; all of them complete.
+def late(run: Run) -> Late | None:
+    """The rank that comes last into nearly all collectives, all of them complete, when that is no chance.
 
-    The first collective is left out: ranks do not start at the same instant.
+    Whatever the clock says, a rank that sleeps or computes longer is late *each time*, by at least that much;
+    a busy machine holds back now one rank, now the other, by any amount. So a wait of `PLAIN_S` or more is
+    enough where one rank causes nearly all of them; a shorter one (down to `LEAST_S`) must have come back in
+    at least `FEW` collectives, in three of four of them with at least `STEADY` of its usual length, and weigh
+    something beside the step. The first collective is left out: ranks do not start at the same instant.
     """
-    sequences = {rank: _group_calls(run, rank) for rank in evidence.world(run)}
-    length = min((len(sequence) for sequence in sequences.values()), default=0)
-    if len(sequences) < 2 or length < 3:
+    found = _late(run, {rank: _group_calls(run, rank) for rank in evidence.world(run)})
+    if found is not None:
+        return found
+    return _late(run, _torchs(run))
+
+
+PLAIN_S, LEAST_S = 0.15, 0.012
+FEW, STEADY, WEIGHT = 4, 0.5, 0.05
+
+
+def _late(run: Run, sequences: dict[int, list[Collective]]) -> Late | None:
+    steps = completed_steps(run, sequences)
+    if len(sequences) < 2 or len(steps) < 3 or len(steps) < min(map(len, sequences.values())):
         return None
-    last, gaps = [], []
-    for index in range(1, length):
-        step = [sequences[rank][index] for rank in sequences]
+    return _last_to_come(steps)
+
+
+def completed_steps(run: Run, sequences: dict[int, list[Collective]]) -> list[list[Collective]]:
+    """The collectives that every rank entered and completed, from the first on: one call of each rank."""
+    steps: list[list[Collective]] = []
+    for step in zip(*sequences.values(), strict=False):
         if not all(evidence.completed(run, call) for call in step):
-            return None
-        entries = sorted(call.entered for call in step)
-        slowest = max(step, key=lambda call: call.entered)
-        last.append(slowest)
-        gaps.append(entries[-1] - entries[0])
+            break
+        steps.append(list(step))
+    return steps
+
+
+def _last_to_come(steps: list[list[Collective]]) -> Late | None:
+    counted = steps[1:]
+    last = [max(step, key=lambda call: call.entered) for step in counted]
     rank, times = Counter(call.rank for call in last).most_common(1)[0]
-    theirs = [gap for call, gap in zip(last, gaps, strict=True) if call.rank == rank]
-    if times < 0.8 * len(last) or statistics.median(theirs) < threshold_s:
+    if times < 0.8 * len(last) or len(last) < 2:
+        return None
+    gaps = []   # how long the others waited for this rank alone; below zero where it was not the last
+    for step in counted:
+        own = next(call.entered for call in step if call.rank == rank)
+        gaps.append(own - max(call.entered for call in step if call.rank != rank))
+    usual = statistics.median(gap for gap in gaps if gap > 0)
+    period = (last[-1].entered - last[0].entered) / (len(last) - 1)
+    steady = sorted(gaps)[len(gaps) // 4] >= STEADY * usual and usual >= WEIGHT * period
+    if usual < PLAIN_S and not (usual >= LEAST_S and len(gaps) >= FEW and steady):
         return None
     line = next((call.line for call in last if call.rank == rank), None)
-    return Late(rank, statistics.median(theirs), times, line)
+    return Late(rank, usual, times, line)
+
+
+@dataclass(frozen=True)
+class Moving:
+    """When the launch was stopped, its collectives still went on: `count` of them were complete, the last one
+    `ago` seconds before. `late` is the rank that the others waited for each time, if there is one.
+    """
+
+    count: int
+    ago: float
+    late: Late | None
+
+
+def moving(run: Run) -> Moving | None:
+    """Whether a launch that had to be stopped still went on, slowly: the time since its last collective is
+    none that it had not taken between two of them before. None for a hang, and where too few were made to
+    say.
+    """
+    if life.subgroups(run):
+        return None
+    found: list[Moving] = []
+    for source in ("mark", "flight_recorder"):
+        marks = {rank: _group_calls(run, rank) for rank in evidence.world(run)}
+        steps = completed_steps(run, marks if source == "mark" else _torchs(run))
+        if len(steps) < 4:
+            continue
+        entries = [max(call.entered for call in step) for step in steps]
+        usual = max(after - before for before, after in itertools.pairwise(entries[1:]))
+        ago = run.request.time_limit_s - max(call.returned or call.entered for call in steps[-1])
+        if ago <= PATIENCE * usual:
+            found.append(Moving(len(steps), max(ago, 0.0), _last_to_come(steps)))
+    return max(found, key=lambda one: (one.late is not None, one.count), default=None)
+
+
+PATIENCE = 1.5   # of the longest time between two collectives
 
 
 def _group_calls(run: Run, rank: int) -> list[Collective]:

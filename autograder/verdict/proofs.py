@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
+from typing import Any
 
 from autograder import messages
 from autograder.launch.run import Collective, Run
-from autograder.verdict import catalogue, evidence, meeting, texts
+from autograder.verdict import catalogue, evidence, life, meeting, texts
 from autograder.verdict.cause import Context, Diagnosis, at, make, quoted, ranks_named
 from autograder.verdict.traceback import base_name
 
@@ -109,6 +111,18 @@ def _missing(
     )
 
 
+def killed(run: Run, rank: int) -> Diagnosis:
+    """`rank` ended by SIGKILL: how far it had come, from the marks that it had written by then."""
+    marks = evidence.calls(run, rank)
+    after = ""
+    if marks:
+        key = "part.killed-after" if marks[-1].returned is not None else "part.killed-inside"
+        after = " " + messages.text(key, op=evidence.name(marks[-1].op), at=at(run, marks[-1].line))
+    elif life.last_event(run, rank) == "init":
+        after = " " + messages.text("part.killed-joined")
+    return make("killed", "P", rank, marks[-1].line if marks else None, after=after)
+
+
 def no_backward(run: Run) -> Diagnosis | None:
     """Every rank wrapped its model, some computed gradients, one did not."""
     wrapped = {event.rank for event in run.events if event.name == "ddp"}
@@ -131,18 +145,13 @@ def hang(run: Run) -> Diagnosis:
     where = (" " + " ".join(shown)) if shown else ""
     limit = messages.number(run.request.time_limit_s)
     lines = [line for line, _ in places.values() if line is not None]
-    joining = [rank for rank in places if _last_event(run, rank) == "init-enter"]
+    joining = [rank for rank in places if life.last_event(run, rank) == "init-enter"]
     if joining and len(joining) == len(places) and re.search(r"\bworld_size\s*=", run.source):
         return make("world-size", "P", None, lines[0] if lines else None, processes=len(places))
     if joining:
         return make("init-hang", "P", joining[0], places[joining[0]][0], limit=limit, where=where,
                     ranks=ranks_named(joining))
     return make("silent-hang", "P", None, lines[0] if lines else None, limit=limit, where=where)
-
-
-def _last_event(run: Run, rank: int) -> str:
-    names = [event.name for event in sorted(run.events, key=lambda e: e.at) if event.rank == rank]
-    return names[-1] if names else ""
 
 
 def wrong_division(run: Run, context: Context | None) -> Diagnosis | None:
@@ -166,11 +175,39 @@ def wrong_division(run: Run, context: Context | None) -> Diagnosis | None:
     return None
 
 
-def _division(run: Run, shown: str, call: Collective, context: Context | None) -> str | None:
-    try:
-        values = evidence.flatten(json.loads(shown))
-    except ValueError:
+def unwaited(run: Run, context: Context | None) -> Diagnosis | None:
+    """A rank printed what it had brought to an asynchronous reduction: it did not wait for the result.
+
+    Nothing but the values tells it: the call came back at once, and what is shown is the rank's own, or its
+    share of it.
+    """
+    if context is not None and not context.missing:
         return None
+    for rank in evidence.world(run):
+        for call in evidence.matching(run, tuple(evidence.REDUCTIONS), rank):
+            if call.source != "mark" or call.values_in is None or call.values_out is not None:
+                continue
+            own, row = list(call.values_in), _row(run, rank)
+            if context is None and not (row is not None and evidence.same(own, row)):
+                continue   # without a test's expectations, only the exercise's own rows
+            share = [value / len(evidence.world(run)) for value in own]
+            for shown in re.findall(r"moyenne\s*\d+\s*(\[[^\]\n]{1,200}\])", texts.printed(run, rank)):
+                values = _list(shown)
+                if any(own) and (evidence.same(values, own) or evidence.same(values, share)):
+                    return make("async", "P", rank, call.line, at=at(run, call.line),
+                                op=evidence.name(call.op), shown=texts.one_line(shown, 80))
+    return None
+
+
+def _list(shown: str) -> list[float]:
+    try:
+        return evidence.flatten(json.loads(shown))
+    except (ValueError, RecursionError):
+        return []
+
+
+def _division(run: Run, shown: str, call: Collective, context: Context | None) -> str | None:
+    values = _list(shown)
     out = list(call.values_out or ())
     size = len(evidence.world(run))
     row = _row(run, call.rank)
@@ -241,8 +278,27 @@ def slow_step(run: Run) -> Diagnosis | None:
     found = meeting.late(run)
     if found is None:
         return None
+    return make("slow-step", "-", found.rank, found.line, **_late_values(run, found))
+
+
+def unfinished(run: Run) -> Diagnosis | None:
+    """The launch had to be stopped, and was no hang: its collectives went on, all slow or one rank late."""
+    found = meeting.moving(run)
+    if found is None or run.request.delays:
+        return None
+    limit, ago = messages.number(run.request.time_limit_s), messages.number(found.ago, 1)
+    if found.late is None:
+        line = next((standing(run, rank)[0] for rank in evidence.world(run)), None)
+        return make("unfinished", "P", None, line, limit=limit, count=found.count, ago=ago)
+    values = _late_values(run, found.late)
+    slow = make("slow-step", "P", found.late.rank, found.late.line, **values)
+    message = messages.text("part.still-slow", limit=limit, ago=ago, rank=found.late.rank, **values)
+    return dataclasses.replace(slow, message=message)
+
+
+def _late_values(run: Run, found: meeting.Late) -> dict[str, Any]:
     others = [rank for rank in evidence.world(run) if rank != found.rank]
-    return make(
-        "slow-step", "-", found.rank, found.line, at=at(run, found.line), others=ranks_named(others),
-        ms=messages.number(found.seconds * 1000, 0), count=found.count,
-    )
+    return {
+        "at": at(run, found.line), "others": ranks_named(others), "count": found.count,
+        "ms": messages.number(found.seconds * 1000, 0),
+    }

@@ -42,7 +42,9 @@ MOST_GRADIENTS = 400   # per rank
 def _hook_collectives(recorder: Recorder, module: Any) -> None:
     dressed = {op: _recorded(recorder, op, getattr(module, op)) for op in OPS if hasattr(module, op)}
     dressed["init_process_group"] = _recorded_init(recorder, module, module.init_process_group)
-    dressed["destroy_process_group"] = _recorded_destroy(recorder, module.destroy_process_group)
+    dressed["destroy_process_group"] = _recorded_destroy(
+        recorder, module, module.destroy_process_group)
+    dressed["new_group"] = _recorded_group(recorder, module.new_group)
     for name, call in dressed.items():
         setattr(module, name, call)
         recorder.place(("torch.distributed", module.__name__), name, call)
@@ -96,15 +98,31 @@ def _recorded_init(recorder: Recorder, module: Any, original: Any) -> Any:
     return init_process_group
 
 
-def _recorded_destroy(recorder: Recorder, original: Any) -> Any:
+def _recorded_destroy(recorder: Recorder, module: Any, original: Any) -> Any:
     def destroy_process_group(*args: Any, **kwargs: Any) -> Any:
         recorder.flight()
+        group = argument(("group", 0), args, kwargs)
+        whole = group is None or group is module.GroupMember.WORLD
         result = original(*args, **kwargs)
-        recorder.event("destroy")
+        recorder.event("destroy" if whole else "destroy_group")
         return result
 
     dress(destroy_process_group, original)
     return destroy_process_group
+
+
+def _recorded_group(recorder: Recorder, original: Any) -> Any:
+    def new_group(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        try:
+            ranks = argument(("ranks", 0), args, kwargs)
+            recorder.event("new_group", ranks=None if ranks is None else [int(rank) for rank in ranks])
+        except Exception:
+            pass
+        return result
+
+    dress(new_group, original)
+    return new_group
 
 
 def _hook_ddp(recorder: Recorder, module: Any) -> None:
