@@ -156,7 +156,10 @@ def _last_to_come(steps: list[list[Collective]]) -> Late | None:
     for step in counted:
         own = next(call.entered for call in step if call.rank == rank)
         gaps.append(own - max(call.entered for call in step if call.rank != rank))
-    usual = statistics.median(gap for gap in gaps if gap > 0)
+    waits = [gap for gap in gaps if gap > 0]
+    if not waits:
+        return None
+    usual = statistics.median(waits)
     period = (last[-1].entered - last[0].entered) / (len(last) - 1)
     steady = sorted(gaps)[len(gaps) // 4] >= STEADY * usual and usual >= WEIGHT * period
     if usual < PLAIN_S and not (usual >= LEAST_S and len(gaps) >= FEW and steady):
