@@ -27,7 +27,8 @@ MODEL = """\
 from torch.nn.parallel import DistributedDataParallel as DDP
 model = DDP(torch.nn.Linear(2, 1, bias=False))
 """
-SKIPS = 'group = dist.new_group([0, 1])\nif rank == 0:\n    dist.all_reduce(torch.ones(4), group=group)\n'
+SOME = "group = dist.new_group([0, 1], timeout=datetime.timedelta(seconds=5))\n"
+SKIPS = SOME + "if rank == 0:\n    dist.all_reduce(torch.ones(4), group=group)\n"
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ CASES: dict[str, Case] = {
         "closed", GROUP + SKIPS + "elif rank == 1:\n    sys.exit(0)\nelse:\n    time.sleep(30)\n", 0, 9,
         cls="S", request={"nproc": 3}),
     "group_reset": Case(
-        "reset", GROUP + "group = dist.new_group([0, 1])\nif rank == 0:\n"
+        "reset", GROUP + SOME + "if rank == 0:\n"
         "    dist.all_reduce(torch.ones(8_000_000), group=group)\nelif rank == 1:\n    time.sleep(2)\n"
         "    os._exit(0)\nelse:\n    time.sleep(30)\n", 0, 9, cls="S", request={"nproc": 3}),
     "tab_error": Case("syntax", "if True:\n\tx = 1\n        y = 2\n", line=3, says="Aucun rang"),

@@ -31,7 +31,7 @@ def late(lateness: list[float], **more: float) -> tuple[int, int] | None:
 
 def test_a_long_wait_is_told_from_the_second_one_on() -> None:
     assert late([0.0, 0.4, 0.4]) == (1, 400)
-    assert late([0.0, 0.4]) is None and late([0.4, 0.0, 0.0, 0.0]) is None
+    assert late([0.4, 0.0, 0.0, 0.0]) is None
 
 
 def test_a_short_one_must_come_back() -> None:
@@ -78,6 +78,26 @@ def test_ddps_own_reductions_tell_it_too() -> None:
     records = [replace(one, source="flight_recorder", returned=None) for one in steps([0.0] + [0.2] * 4)]
     found = meeting.late(a_run(log(0), log(1), collectives=records))
     assert found is not None and (found.rank, found.count) == (1, 4)
+
+
+def joined(calls: list[Collective], at: tuple[float, float]) -> Run:
+    events = [
+        event for rank in (0, 1)
+        for event in (Event(rank, "init-enter", 0.1), Event(rank, "init", at[rank], 3, {"backend": "gloo"}))
+    ]
+    return a_run(log(0), log(1), collectives=calls, events=tuple(events))
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_of_one_or_two_collectives_what_each_rank_did_since_it_joined(count: int) -> None:
+    calls = steps([0.5] * count)
+    found = diagnose(joined(calls, (1.0, 1.0)))
+    assert found is not None and (found.id, found.rank) == ("slow-step", 1)
+    assert ("à 1 collectif (" in found.message) == (count == 1)
+    assert meeting.late(joined(calls, (1.0, 1.45))) is None      # it joined late: the machine's doing
+    assert meeting.late(joined(steps([0.2] * count), (1.0, 1.0))) is None
+    assert meeting.late(a_run(log(0), log(1), collectives=calls)) is None   # nothing tells when they joined
+    assert meeting.late(joined(steps([0.5, -0.5]), (1.0, 1.0))) is None
 
 
 # -- stopped at the deadline -------------------------------------------------------------------------------

@@ -117,23 +117,47 @@ def late(run: Run) -> Late | None:
     a busy machine holds back now one rank, now the other, by any amount. So a wait of `PLAIN_S` or more is
     enough where one rank causes nearly all of them; a shorter one (down to `LEAST_S`) must have come back in
     at least `FEW` collectives, in three of four of them with at least `STEADY` of its usual length, and weigh
-    something beside the step. The first collective is left out: ranks do not start at the same instant.
+    something beside the step. The first collective is left out: ranks do not start at the same instant. Where
+    there are but one or two, what each rank did since it joined the group must differ by `ALONE_S`.
     """
-    found = _late(run, {rank: _group_calls(run, rank) for rank in evidence.world(run)})
-    if found is not None:
-        return found
-    return _late(run, _torchs(run))
+    marks = {rank: _group_calls(run, rank) for rank in evidence.world(run)}
+    return _late(marks, run) or _late(_torchs(run), run) or _late_at_once(marks, run)
 
 
-PLAIN_S, LEAST_S = 0.15, 0.012
+PLAIN_S, LEAST_S, ALONE_S = 0.15, 0.012, 0.3
 FEW, STEADY, WEIGHT = 4, 0.5, 0.05
 
 
-def _late(run: Run, sequences: dict[int, list[Collective]]) -> Late | None:
+def _late(sequences: dict[int, list[Collective]], run: Run) -> Late | None:
     steps = completed_steps(run, sequences)
     if len(sequences) < 2 or len(steps) < 3 or len(steps) < min(map(len, sequences.values())):
         return None
     return _last_to_come(steps)
+
+
+def _late_at_once(sequences: dict[int, list[Collective]], run: Run) -> Late | None:
+    steps = completed_steps(run, sequences)
+    joined = {rank: [one.joined for one in life.groups(run, rank)] for rank in sequences}
+    if len(steps) not in (1, 2) or any(len(each) != len(steps) for each in sequences.values()):
+        return None
+    taken = []   # by each rank before each collective, since it joined the group or left the one before
+    for index, step in enumerate(steps):
+        before = [steps[index - 1][place].returned if index else (joined[call.rank] or [None])[0]
+                  for place, call in enumerate(step)]
+        if any(one is None for one in before):
+            return None
+        taken.append([call.entered - (since or 0.0) for call, since in zip(step, before, strict=True)])
+    gaps: dict[int, float] = {}   # the rank that took longest, and by how much more than any other
+    for step, times in zip(steps, taken, strict=True):
+        longest = max(range(len(times)), key=times.__getitem__)
+        others = [time for place, time in enumerate(times) if place != longest]
+        rank = step[longest].rank
+        gaps[rank] = min(gaps.get(rank, float("inf")), times[longest] - max(others, default=times[longest]))
+    (rank, least), *more = gaps.items()
+    if more or least < ALONE_S:
+        return None
+    line = next((call.line for call in steps[0] if call.rank == rank), None)
+    return Late(rank, least, len(steps), line)
 
 
 def completed_steps(run: Run, sequences: dict[int, list[Collective]]) -> list[list[Collective]]:

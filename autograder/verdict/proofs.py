@@ -300,5 +300,6 @@ def _late_values(run: Run, found: meeting.Late) -> dict[str, Any]:
     others = [rank for rank in evidence.world(run) if rank != found.rank]
     return {
         "at": at(run, found.line), "others": ranks_named(others), "count": found.count,
+        "s": messages.plural(found.count),
         "ms": messages.number(found.seconds * 1000, 0),
     }
