@@ -102,12 +102,12 @@ CASES: dict[str, Case] = {
     "shadow_torch": Case(
         "shadow", "import torch\nimport torch.distributed as dist\n", None, 2, files={"torch.py": "x = 1\n"}),
     "shadow_random": Case(
-        "shadow", "import random\nprint(random.random())\n", None, 2,
+        "shadow", "import random\nprint(random.random())\n", None, 1,
         files={"random.py": "import random\nprint(random.randint(0, 3))\n"}),
     "missing_module": Case("missing-module", "import seaborn_absent\n", None, 1, "seaborn_absent"),
     "port": Case(
         "port", "import os, time\nimport torch.distributed as dist\n"
-        'dist.TCPStore("127.0.0.1", {port}, is_master=True, wait_for_workers=False)\ntime.sleep(3)\n',
+        'dist.TCPStore("127.0.0.1", {port}, is_master=True, wait_for_workers=False)\ntime.sleep(30)\n',
         line=3),
     "interface": Case(
         "ifname", GROUP, cls="I", request={"env": {"GLOO_SOCKET_IFNAME": "eth99"}}),
@@ -162,10 +162,10 @@ CASES: dict[str, Case] = {
     "slow_and_stopped": Case(
         "slow-step", GROUP + "while True:\n    if rank == 1:\n        time.sleep(1)\n"
         "    dist.all_reduce(torch.ones(8))\n", 1, 10, "Ce n'est pas un blocage",
-        request={"time_limit_s": 20.0}),
+        request={"time_limit_s": 45.0}),
     "unfinished": Case(
         "unfinished", GROUP + "while True:\n    time.sleep(0.5)\n    dist.all_reduce(torch.ones(8))\n",
-        says="Ce n'est pas un blocage", request={"time_limit_s": 20.0}),
+        says="Ce n'est pas un blocage", request={"time_limit_s": 45.0}),
     "host_name": Case(
         "hostname", "import socket\nimport torch.distributed as dist\n"
         "dist.init_process_group('gloo', init_method=f'tcp://{socket.gethostname()}:29541', rank=0,\n"

@@ -117,47 +117,44 @@ def late(run: Run) -> Late | None:
     a busy machine holds back now one rank, now the other, by any amount. So a wait of `PLAIN_S` or more is
     enough where one rank causes nearly all of them; a shorter one (down to `LEAST_S`) must have come back in
     at least `FEW` collectives, in three of four of them with at least `STEADY` of its usual length, and weigh
-    something beside the step. The first collective is left out: ranks do not start at the same instant. Where
-    there are but one or two, what each rank did since it joined the group must differ by `ALONE_S`.
+    something beside the step. Left out are the first collective, since ranks do not start at the same
+    instant, and those that follow at once on another one. Where there are but one or two, what each rank did
+    since it joined the group must differ by `ALONE_S`.
     """
     marks = {rank: _group_calls(run, rank) for rank in evidence.world(run)}
-    return _late(marks, run) or _late(_torchs(run), run) or _late_at_once(marks, run)
+    return _late(marks, run) or _late(_torchs(run), run)
 
 
-PLAIN_S, LEAST_S, ALONE_S = 0.15, 0.012, 0.3
-FEW, STEADY, WEIGHT = 4, 0.5, 0.05
+PLAIN_S, LEAST_S, ALONE_S = 0.15, 0.015, 0.3
+FEW, STEADY, WEIGHT, SHARE = 4, 0.5, 0.05, 0.25
 
 
 def _late(sequences: dict[int, list[Collective]], run: Run) -> Late | None:
     steps = completed_steps(run, sequences)
-    if len(sequences) < 2 or len(steps) < 3 or len(steps) < min(map(len, sequences.values())):
+    if len(sequences) < 2 or not steps or len(steps) < min(map(len, sequences.values())):
         return None
-    return _last_to_come(steps)
+    return _last_to_come(steps, run)
 
 
-def _late_at_once(sequences: dict[int, list[Collective]], run: Run) -> Late | None:
-    steps = completed_steps(run, sequences)
-    joined = {rank: [one.joined for one in life.groups(run, rank)] for rank in sequences}
-    if len(steps) not in (1, 2) or any(len(each) != len(steps) for each in sequences.values()):
-        return None
-    taken = []   # by each rank before each collective, since it joined the group or left the one before
-    for index, step in enumerate(steps):
-        before = [steps[index - 1][place].returned if index else (joined[call.rank] or [None])[0]
-                  for place, call in enumerate(step)]
-        if any(one is None for one in before):
-            return None
-        taken.append([call.entered - (since or 0.0) for call, since in zip(step, before, strict=True)])
+def _at_once(steps: list[list[Collective]], run: Run) -> Late | None:
+    """Of one or two collectives: who took longer before each of them, by `ALONE_S` or more."""
+    joined = {one.rank: one.joined for rank in evidence.world(run) for one in life.groups(run, rank)}
     gaps: dict[int, float] = {}   # the rank that took longest, and by how much more than any other
-    for step, times in zip(steps, taken, strict=True):
-        longest = max(range(len(times)), key=times.__getitem__)
-        others = [time for place, time in enumerate(times) if place != longest]
-        rank = step[longest].rank
-        gaps[rank] = min(gaps.get(rank, float("inf")), times[longest] - max(others, default=times[longest]))
-    (rank, least), *more = gaps.items()
-    if more or least < ALONE_S:
+    for index, step in enumerate(steps):
+        times = {}   # since it joined the group or left the collective before
+        for place, call in enumerate(step):
+            since = steps[index - 1][place].returned if index else joined.get(call.rank)
+            if since is None:
+                return None
+            times[call.rank] = call.entered - since
+        rank = max(times, key=times.__getitem__)
+        others = [time for other, time in times.items() if other != rank]
+        gaps[rank] = min(gaps.get(rank, float("inf")), times[rank] - max(others, default=times[rank]))
+    if len(gaps) != 1:
         return None
+    (rank, least), = gaps.items()
     line = next((call.line for call in steps[0] if call.rank == rank), None)
-    return Late(rank, least, len(steps), line)
+    return Late(rank, least, len(steps), line) if least >= ALONE_S else None
 
 
 def completed_steps(run: Run, sequences: dict[int, list[Collective]]) -> list[list[Collective]]:
@@ -170,18 +167,25 @@ def completed_steps(run: Run, sequences: dict[int, list[Collective]]) -> list[li
     return steps
 
 
-def _last_to_come(steps: list[list[Collective]]) -> Late | None:
-    counted = steps[1:]
+def _last_to_come(steps: list[list[Collective]], run: Run) -> Late | None:
+    if len(steps) < 3:
+        return _at_once(steps, run)
+    counted = [
+        step for before, step in itertools.pairwise(steps)
+        if max(call.entered for call in step) - max(call.entered for call in before) >= LEAST_S / 2
+    ]
     last = [max(step, key=lambda call: call.entered) for step in counted]
+    # Between the few that DDP makes as it wraps a model, ranks load what they need, in their own time.
+    least = 2 if steps[0][0].source == "mark" else 3
+    if len(last) < max(least, SHARE * (len(steps) - 1)):
+        return None   # they follow on one another: nothing was done between them that could be slow
     rank, times = Counter(call.rank for call in last).most_common(1)[0]
-    if times < 0.8 * len(last) or len(last) < 2:
-        return None
     gaps = []   # how long the others waited for this rank alone; below zero where it was not the last
     for step in counted:
         own = next(call.entered for call in step if call.rank == rank)
         gaps.append(own - max(call.entered for call in step if call.rank != rank))
     waits = [gap for gap in gaps if gap > 0]
-    if not waits:
+    if times < 0.8 * len(last) or not waits:
         return None
     usual = statistics.median(waits)
     period = (last[-1].entered - last[0].entered) / (len(last) - 1)
@@ -205,8 +209,7 @@ class Moving:
 
 def moving(run: Run) -> Moving | None:
     """Whether a launch that had to be stopped still went on, slowly: the time since its last collective is
-    none that it had not taken between two of them before. None for a hang, and where too few were made to
-    say.
+    none that it had not taken between two of them before, or before the first. None for a hang.
     """
     if life.subgroups(run):
         return None
@@ -214,17 +217,21 @@ def moving(run: Run) -> Moving | None:
     for source in ("mark", "flight_recorder"):
         marks = {rank: _group_calls(run, rank) for rank in evidence.world(run)}
         steps = completed_steps(run, marks if source == "mark" else _torchs(run))
-        if len(steps) < 4:
+        joined = [one.joined for rank in evidence.world(run) for one in life.groups(run, rank)[-1:]]
+        if not steps or (len(steps) < 4 and (not joined or None in joined)):
             continue
         entries = [max(call.entered for call in step) for step in steps]
-        usual = max(after - before for before, after in itertools.pairwise(entries[1:]))
+        if len(steps) < 4:   # too few to leave out the first
+            entries.insert(0, max(one for one in joined if one is not None))
+        usual = max(after - before for before, after in itertools.pairwise(entries[-MOST_STEPS:]))
         ago = run.request.time_limit_s - max(call.returned or call.entered for call in steps[-1])
         if ago <= PATIENCE * usual:
-            found.append(Moving(len(steps), max(ago, 0.0), _last_to_come(steps)))
+            found.append(Moving(len(steps), max(ago, 0.0), _last_to_come(steps, run)))
     return max(found, key=lambda one: (one.late is not None, one.count), default=None)
 
 
-PATIENCE = 1.5   # of the longest time between two collectives
+PATIENCE = 1.5     # of the longest time between two of the last collectives
+MOST_STEPS = 50
 
 
 def _group_calls(run: Run, rank: int) -> list[Collective]:

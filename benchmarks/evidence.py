@@ -1,0 +1,147 @@
+"""What the evidence costs: the same warm launch with the recorder and without, one after the other.
+
+    python benchmarks/evidence.py [--launches N] [--short]
+
+The script is a course exercise for two ranks: process group, all-reduce, DDP with two backwards, a probe.
+Both launches of a pair come from one warm server, in turn first and second. Without: the rank is not told
+where to write (this process alone leaves that out of the environment that it gives; no option, variable or
+`course.yaml` does), so no recorder is started in it, and PyTorch's Flight Recorder, which the launcher asks
+for, is not read; nor has the launching process anything to read afterwards.
+
+CPU is that of every process of the launch, of the server, and of the launching process, which reads the
+record: it decides, since other work on the machine moves the wall time more than the recorder does. Figures
+are medians; `share` compares the means of the pairs without the tenth at either end, and is what the last
+line repeats for CPU, in percent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+from machine import describe, table
+
+from autograder.launch import Request, box, command, run_request
+from autograder.launch.warm.keeper import Server, serving
+
+SCRIPT = """\
+import time
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+dist.init_process_group("gloo")
+rank, world = dist.get_rank(), dist.get_world_size()
+x = torch.tensor([[1.0, 3.0], [5.0, 7.0]][rank])
+dist.all_reduce(x)
+print(f"moyenne {rank} {(x / world).tolist()}", flush=True)
+model = DDP(torch.nn.Linear(2, 1, bias=False))
+for _ in range(2):
+    model.zero_grad()
+    loss = model(torch.tensor([[[1.0, 0.0]], [[0.0, 3.0]]][rank])).sum()
+    loss.backward()
+print(f"gradient {rank} {model.module.weight.grad.tolist()}", flush=True)
+probe = torch.ones(8)
+debut = time.perf_counter()
+dist.all_reduce(probe)
+print(f"all_reduce_ms {1000 * (time.perf_counter() - debut):.3f}", flush=True)
+del model, loss
+dist.destroy_process_group()
+"""
+EXPECTED = [
+    "moyenne 0 [3.0, 5.0]", "moyenne 1 [3.0, 5.0]", "gradient 0 [[0.5, 1.5]]", "gradient 1 [[0.5, 1.5]]",
+]  # fmt: skip
+ASKED_BY = ("AUTOGRADER_RECORD", "AUTOGRADER_SEAL", "AUTOGRADER_EPOCH")
+
+
+@contextmanager
+def without_recorder() -> Iterator[None]:
+    """The launches of this process tell their ranks of no place to record: for a measure, and only here."""
+    original = command.environment
+
+    def environment(request: Request, **given: object) -> Mapping[str, str]:
+        env = original(request, **given)  # type: ignore[arg-type]
+        return {name: value for name, value in env.items() if name not in ASKED_BY}
+
+    command.environment = environment  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        command.environment = original
+
+
+def cpu(server: Server) -> float:
+    """CPU seconds of this process, of the server, and of all that either waited for."""
+    own = os.times()
+    times = psutil.Process(server.process.pid).cpu_times()
+    return sum((
+        own.user, own.system, own.children_user, own.children_system,
+        times.user, times.system, times.children_user, times.children_system,
+    ))  # fmt: skip
+
+
+def measure(folder: Path, server: Server, recorded: bool) -> tuple[float, float]:
+    """Wall and CPU seconds of one launch."""
+    before, start = cpu(server), time.perf_counter()
+    run = run_request(Request(), folder)
+    wall = time.perf_counter() - start
+    time.sleep(0.05)   # for the server to have waited for the last process
+    used = cpu(server) - before
+    if run.exit_code != 0 or any(text not in run.stdout for text in EXPECTED):
+        raise SystemExit(f"a launch went wrong: {run.stderr}{run.launcher_stderr}")
+    if bool(run.collectives) is not recorded:
+        raise SystemExit("the record is not where it should be")
+    return wall, used
+
+
+def share(with_it: list[float], without: list[float]) -> float:
+    """How much more the first of each pair costs than the second, in percent, without the extreme pairs."""
+    more = sorted(a - b for a, b in zip(with_it, without, strict=True))
+    left_out = len(more) // 10
+    kept = more[left_out:len(more) - left_out]
+    return 100 * statistics.fmean(kept) / statistics.median(without)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--launches", type=int, default=100, help="of each kind")
+    parser.add_argument("--short", action="store_true", help="three of each: only that it runs")
+    asked = parser.parse_args()
+    count = 3 if asked.short else asked.launches
+    print(describe("torch"), flush=True)
+    os.environ[box.VARIABLE] = "0"
+    found: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
+    with tempfile.TemporaryDirectory() as name, serving(False) as server:
+        if server is None or server.ready() is None:
+            raise SystemExit("a warm server does not work here")
+        folder = Path(name)
+        (folder / "labo.py").write_text(SCRIPT, encoding="utf-8")
+        run_request(Request(), folder)   # the first one touches pages for all
+        for pair in range(count):
+            for recorded in (True, False) if pair % 2 else (False, True):
+                if recorded:
+                    found[True].append(measure(folder, server, True))
+                else:
+                    with without_recorder():
+                        found[False].append(measure(folder, server, False))
+    rows, shares = [], []
+    for index, what in enumerate(("wall s", "CPU s")):
+        with_it, without = ([one[index] for one in found[kind]] for kind in (True, False))
+        shares.append(share(with_it, without))
+        rows.append((what, str(count), f"{statistics.median(with_it):.3f}",
+                     f"{statistics.median(without):.3f}", f"{shares[-1]:+.1f} %"))
+    print(table(("", "launches", "with", "without", "share"), rows))
+    print(f"overhead: {shares[1]:.1f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
