@@ -22,9 +22,10 @@ _replace, _getpid, _join, _open = os.replace, os.getpid, os.path.join, open
 
 
 def guard(recorder: Any, spaces: list[dict]) -> Callable[[], None]:
-    """Give the recorder `place` and `flight`, and return what is to be done at the end of the rank.
+    """Give the recorder `place`, `flight` and `afresh`, and return what is to be done at the end of the rank.
 
-    `place(modules, name, value)`: this must still be there then. `flight()`: write PyTorch's Flight Recorder.
+    `place(modules, name, value)`: this must still be there then. `flight()`: write PyTorch's Flight Recorder,
+    for good where it is the `last` time, until there is another process group (`afresh()`).
     `spaces`: the globals of our own modules.
     """
     kind, write = type(recorder), type(recorder).put
@@ -33,6 +34,7 @@ def guard(recorder: Any, spaces: list[dict]) -> Callable[[], None]:
     placed: list = []
     functions: list = []
     trace: list = []
+    done: list = []
 
     def place(modules: tuple, name: str, value: Any) -> None:
         placed.append((modules, name, value))
@@ -42,9 +44,9 @@ def guard(recorder: Any, spaces: list[dict]) -> Callable[[], None]:
         if name == "_dump_fr_trace_json" and value is not None:
             trace.append(value)
 
-    def flight() -> None:
+    def flight(last: bool = False) -> None:
         try:
-            if not trace or _getpid() != owner:
+            if not trace or _getpid() != owner or done:
                 return
             data = trace[0]()
             data = data.encode() if isinstance(data, str) else bytes(data)
@@ -54,8 +56,13 @@ def guard(recorder: Any, spaces: list[dict]) -> Callable[[], None]:
             # Before it is there: a kill may come between.
             write(recorder, "flight", sum=digest(recorder, data).decode())
             _replace(path + ".part", path)
+            if last:
+                done.append(True)
         except Exception:
             pass
+
+    def afresh() -> None:
+        done.clear()
 
     def restored() -> Iterator[str]:
         """What was not ours any more, and is again."""
@@ -100,7 +107,7 @@ def guard(recorder: Any, spaces: list[dict]) -> Callable[[], None]:
         except Exception:
             pass
 
-    recorder.place, recorder.flight = place, flight
+    recorder.place, recorder.flight, recorder.afresh = place, flight, afresh
     own, methods = dict(vars(recorder)), {
         name: value for name, value in vars(kind).items() if type(value) is _FUNCTION}
     kept = [(space, {name: value for name, value in space.items() if not name.startswith("__")})

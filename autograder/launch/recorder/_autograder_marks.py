@@ -40,15 +40,18 @@ POLL_S = 0.1
 
 def _json(value: Any) -> str:
     """Write plain values as JSON (the json module could be a student's file)."""
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
+    if value is None or value is True or value is False:
+        return "null" if value is None else "true" if value else "false"
     if isinstance(value, (int, float)):
         return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(repr(value), repr(value))
     if isinstance(value, (list, tuple)):
         return "[" + ",".join(map(_json, value)) + "]"
     if isinstance(value, dict):
         return "{" + ",".join(_json(str(key)) + ":" + _json(item) for key, item in value.items()) + "}"
-    text = str(value)[:4000].encode("utf-8", "replace").decode("utf-8")
+    text = str(value)[:4000]
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'   # nearly all of them
+    text = text.encode("utf-8", "replace").decode("utf-8")
     quoted = "".join(
         "\\" + letter if letter in '"\\' else letter if letter >= " " else f"\\u{ord(letter):04x}"
         for letter in text)
@@ -72,8 +75,9 @@ class Recorder:
         self.numbers = itertools.count()   # `next` of it is atomic: the thread writes marks too
         self.events: dict = {}             # name -> how many
         self.busy: dict = {}        # thread -> the mark it is inside
-        self.place: Any = None      # these two: see _autograder_guard.py
+        self.place: Any = None      # these three: see _autograder_guard.py
         self.flight: Any = None
+        self.afresh: Any = None
         self.settle: Any = None     # what simulated GPUs do before the next collective
         self.ops = OPS
         self.delays = [item.split(":") for item in delays.split(";") if item]

@@ -82,6 +82,7 @@ def _recorded(recorder: Recorder, op: str, original: Any) -> Any:
 def _recorded_init(recorder: Recorder, module: Any, original: Any) -> Any:
     def init_process_group(*args: Any, **kwargs: Any) -> Any:
         recorder.event("init-enter")
+        recorder.afresh()
         recorder.busy[get_ident()] = {}
         try:
             result = original(*args, **kwargs)
@@ -100,9 +101,9 @@ def _recorded_init(recorder: Recorder, module: Any, original: Any) -> Any:
 
 def _recorded_destroy(recorder: Recorder, module: Any, original: Any) -> Any:
     def destroy_process_group(*args: Any, **kwargs: Any) -> Any:
-        recorder.flight()
         group = argument(("group", 0), args, kwargs)
         whole = group is None or group is module.GroupMember.WORLD
+        recorder.flight(whole)
         result = original(*args, **kwargs)
         recorder.event("destroy" if whole else "destroy_group")
         return result

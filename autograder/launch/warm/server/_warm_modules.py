@@ -34,6 +34,7 @@ class Modules:
         self.closures: dict[str, list[str]] = {}
         self.shown: set[str] = set()
         self.copies: dict[int, list[tuple[str, str]]] = {}   # function -> the modules that have it, as what
+        self.watched: dict[str, list[tuple[str, int]]] = {}  # hooked module -> its functions that others have
 
     # -- in the server -------------------------------------------------------------------------------------
 
@@ -110,6 +111,11 @@ class Modules:
             for attribute, value in list(getattr(module, "__dict__", {}).items()):
                 if id(value) in originals and name in self.order:
                     self.copies.setdefault(id(value), []).append((name, attribute))
+        for name in hooked:
+            if name in self.kept:
+                self.watched[name] = [
+                    (attribute, id(value)) for attribute, value in self.kept[name].__dict__.items()
+                    if any(other != name for other, _ in self.copies.get(id(value), ()))]
 
     def _closure(self, name: str) -> list[str]:
         """`name` and all that importing it loads, in the order in which their loading ended."""
@@ -164,19 +170,18 @@ class Modules:
 
     def _hook(self, own: str, hook: Any, recorder: Any, module: ModuleType) -> None:
         """As the recorder does it when a module has just been loaded: what was loaded later has copied what
-        the hook put there.
+        the hook put there. (Nothing else is looked at: what is, is no longer shared with the server.)
         """
-        before = dict(module.__dict__)
         try:
             hook(recorder, module)
         except Exception:
             return
-        for name, value in list(module.__dict__.items()):
-            old = before.get(name)
-            if value is not old:
-                for other, attribute in self.copies.get(id(old), ()):
+        for name, old in self.watched.get(own, ()):
+            value = module.__dict__.get(name)
+            if id(value) != old:
+                for other, attribute in self.copies[old]:
                     space = self.kept[other].__dict__
-                    if self.order[other] > self.order[own] and space.get(attribute) is old:
+                    if self.order[other] > self.order[own] and id(space.get(attribute)) == old:
                         space[attribute] = value
 
 

@@ -5,6 +5,7 @@ the recorder's code, what a server was started from.
 from __future__ import annotations
 
 import os
+import sys
 from importlib.util import module_from_spec, spec_from_file_location
 
 TYPE_CHECKING = False
@@ -29,13 +30,26 @@ supervisor = _module("_warm_supervisor", "supervisor.py")
 state = _module("_warm_state", "warm", "state.py")
 
 
-def recorder() -> dict[str, tuple[str, Any]]:
-    """The file and the code of the recorder's modules that every rank loads."""
-    found = {}
+def recorder() -> dict[str, tuple[Any, Any]]:
+    """The recorder's modules that every rank loads; the code of the last one, which starts the recorder. What
+    the others hold is the same in every process, so they are executed here, and are not to be found.
+    """
+    found: dict[str, tuple[Any, Any]] = {}
+    before = {name: sys.modules.get(name) for name in RECORDER}   # of the server's own start
     for name in RECORDER:
         path = os.path.join(LAUNCH, "recorder", name + ".py")
+        module: Any = module_from_spec(spec_from_file_location(name, path))   # type: ignore[arg-type]
         with open(path, "rb") as file:
-            found[name] = path, compile(file.read(), path, "exec", dont_inherit=True)
+            code = compile(file.read(), path, "exec", dont_inherit=True)
+        if name != RECORDER[-1]:
+            sys.modules[name] = module
+            exec(code, module.__dict__)
+        found[name] = module, code
+    for name, module in before.items():
+        if module is None:
+            sys.modules.pop(name, None)
+        else:
+            sys.modules[name] = module
     return found
 
 

@@ -34,11 +34,11 @@ class Fresh:
     """What the server had before it loaded anything, for those that it forks."""
 
     def __init__(
-        self, modules: Modules, path: list[str], recorder: dict[str, tuple[str, Any]],
+        self, modules: Modules, path: list[str], recorder: dict[str, tuple[Any, Any]],
         environment: dict[str, str],
     ) -> None:
         self.modules, self.path = modules, path
-        self.recorder = recorder   # module -> its file, its code
+        self.recorder = recorder   # name -> module, its code
         self.environment = environment
         self.entries = {name.partition(".")[0] for name in modules.kept} | set(sys.stdlib_module_names)
         # What runs each kind of command, set once it is loaded.

@@ -126,15 +126,13 @@ def _recorder(fresh: Fresh) -> Recorder | None:
         found.append((recorder, hooks, hide))
         return none
 
-    hide = None
+    modules, fresh.recorder = fresh.recorder, {}   # a script may look at the frames that it is called from
     for name in RECORDER:
-        file, code = fresh.recorder[name]
-        spec = sys.modules["_frozen_importlib_external"].spec_from_file_location(name, file)
-        module: Any = sys.modules["_frozen_importlib"].module_from_spec(spec)
-        sys.modules[name] = module
-        exec(code, module.__dict__)
-        if name == FINDER:
-            hide, module.finder = module.hide, finder
+        sys.modules[name] = modules[name][0]
+    sys.modules.pop(RECORDER[0])   # as the one that needs it does
+    hide, modules[FINDER][0].finder = modules[FINDER][0].hide, finder
+    last, code = modules.pop(RECORDER[-1])
+    exec(code, last.__dict__)
     if none in sys.meta_path:
         sys.meta_path.remove(none)
     return found.pop() if found else None   # nothing is to be recorded
