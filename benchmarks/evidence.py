@@ -3,15 +3,15 @@
     python benchmarks/evidence.py [--launches N] [--short]
 
 The script is a course exercise for two ranks: process group, all-reduce, DDP with two backwards, a probe.
-All come from one warm server: five with, five without, in turn first and second. Without: the rank is not told
-where to write (this process alone leaves that out of the environment that it gives; no option, variable or
-`course.yaml` does), so no recorder is started in it, and PyTorch's Flight Recorder, which the launcher asks
-for, is not read; nor has the launching process anything to read afterwards.
+All come from one warm server, as `autograder grade` makes them (in a box where there can be one): five with,
+five without, in turn first and second. Without: the rank is not told where to write (this process alone
+leaves that out of the environment that it gives; no option, variable or `course.yaml` does), so no recorder
+is started in it, PyTorch's Flight Recorder, which is on by itself, is not read, nor has the launching process
+anything to read afterwards.
 
 CPU is that of every process of the launch, of the server, and of the launching process, which reads the
 record: it decides, since other work on the machine moves the wall time more than the recorder does. Figures
-are medians; `share` compares the means of the pairs without the tenth at either end, and is what the last
-line repeats for CPU, in percent.
+are medians; `share` is the median of the pairs' differences, which the last line repeats for CPU, in percent.
 """
 
 from __future__ import annotations
@@ -104,11 +104,9 @@ def measure(folder: Path, server: Server, recorded: bool, launches: int) -> tupl
 
 
 def share(with_it: list[float], without: list[float]) -> float:
-    """How much more the first of each pair costs than the second, in percent, without the extreme pairs."""
-    more = sorted(a - b for a, b in zip(with_it, without, strict=True))
-    left_out = len(more) // 10
-    kept = more[left_out:len(more) - left_out]
-    return 100 * statistics.fmean(kept) / statistics.median(without)
+    """How much more the first of each pair costs than the second, in percent: the median of the pairs."""
+    more = [a - b for a, b in zip(with_it, without, strict=True)]
+    return 100 * statistics.median(more) / statistics.median(without)
 
 
 def main() -> int:
@@ -119,12 +117,16 @@ def main() -> int:
     row = 2 if asked.short else ROW
     count = 2 if asked.short else max(2, asked.launches // row)
     print(describe("torch"), flush=True)
-    os.environ[box.VARIABLE] = "0"
+    boxed = box.why_not() is None
+    os.environ[box.VARIABLE] = "1" if boxed else "0"   # as `autograder grade` launches
+    print("in boxes" if boxed else f"without a box: {box.why_not()}")
     found: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
-    with tempfile.TemporaryDirectory() as name, serving(False) as server:
+    with tempfile.TemporaryDirectory() as name, serving(boxed) as server:
         if server is None or server.ready() is None:
             raise SystemExit("a warm server does not work here")
-        folder = Path(name)
+        Path(name).chmod(0o755)
+        folder = Path(name) / "copy"
+        folder.mkdir()
         (folder / "labo.py").write_text(SCRIPT, encoding="utf-8")
         run_request(Request(), folder)   # the first one touches pages for all
         for pair in range(count):

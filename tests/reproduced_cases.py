@@ -93,10 +93,9 @@ CASES: dict[str, Case] = {
     "group_closed": Case(
         "closed", GROUP + SKIPS + "elif rank == 1:\n    sys.exit(0)\nelse:\n    time.sleep(30)\n", 0, 9,
         cls="S", request={"nproc": 3}),
-    "group_reset": Case(
-        "reset", GROUP + SOME + "if rank == 0:\n"
-        "    dist.all_reduce(torch.ones(8_000_000), group=group)\nelif rank == 1:\n    time.sleep(2)\n"
-        "    os._exit(0)\nelse:\n    time.sleep(30)\n", 0, 9, cls="S", request={"nproc": 3}),
+    "reset": Case(
+        "reset", GROUP + "import threading\nif rank == 1:\n    threading.Timer(1.0, os._exit, [0]).start()\n"
+        "t = torch.ones(50_000_000)\nwhile True:\n    dist.all_reduce(t)\n", 0, 12, cls="S"),
     "tab_error": Case("syntax", "if True:\n\tx = 1\n        y = 2\n", line=3, says="Aucun rang"),
     "missing_file": Case("missing-file", "", says="absent.py", request={"script": "absent.py"}),
     "shadow_torch": Case(
@@ -107,7 +106,8 @@ CASES: dict[str, Case] = {
     "missing_module": Case("missing-module", "import seaborn_absent\n", None, 1, "seaborn_absent"),
     "port": Case(
         "port", "import os, time\nimport torch.distributed as dist\n"
-        'dist.TCPStore("127.0.0.1", {port}, is_master=True, wait_for_workers=False)\ntime.sleep(30)\n',
+        'store = dist.TCPStore("127.0.0.1", {port}, is_master=True, wait_for_workers=False)\n'
+        "time.sleep(30)\n",
         line=3),
     "interface": Case(
         "ifname", GROUP, cls="I", request={"env": {"GLOO_SOCKET_IFNAME": "eth99"}}),
@@ -173,8 +173,11 @@ CASES: dict[str, Case] = {
         by_hand="with a host name that resolves to nothing: unshare --uts, hostname"),
     "without_torch": Case(
         "no-torch", "import torch\n", cls="I", by_hand="by a Python that has all but torch"),
-    "full_mesh": Case(
-        "fullmesh", "import resource\n" + GROUP, cls="I", by_hand="see the source"),
+    "joins_again": Case(
+        "init-twice", "import torch\nimport torch.distributed as dist\nfor turn in range(2):\n"
+        '    dist.init_process_group("gloo")\n    pair = dist.new_group()\n'
+        "    dist.all_reduce(torch.ones(1), group=pair)\n    dist.destroy_process_group(pair)\n"
+        "    dist.all_reduce(torch.ones(2))\n    dist.destroy_process_group()\n", None, 4, by_hand="launched until it happened"),
     "aborts_at_exit": Case(
         "exit-abort", dedent("""\
             import os, torch

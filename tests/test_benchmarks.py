@@ -95,3 +95,20 @@ def test_loop() -> None:
     assert "cores" in lines[0] and "torch" in lines[0]
     assert any(line.startswith("ex3-ddp, labo.py ") for line in lines)
     assert re.fullmatch(r"median_s: \d+\.\d+", lines[-1])
+
+
+@pytest.mark.launch
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere every launch is a cold one")
+def test_what_the_evidence_costs() -> None:
+    lines = run("benchmarks/evidence.py", "--short")
+    assert "cores" in lines[0] and "torch" in lines[0]
+    assert [line.split()[0] for line in lines if line[:4] in ("wall", "CPU ")] == ["wall", "CPU"]
+    assert re.fullmatch(r"overhead: -?\d+\.\d+", lines[-1])
+
+
+@pytest.mark.launch
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere every launch is a cold one")
+def test_hang_or_slow() -> None:
+    """Not a measure: what is drawn must be told right, on a machine as busy as it likes."""
+    lines = run("benchmarks/hang_or_slow.py", "--cases", "7", "--seed", "8", "--burners", "1")
+    assert lines[-1] == "right: 7 of 7"

@@ -307,3 +307,49 @@ def test_the_package_is_the_function_and_launches_once(copy: Path, monkeypatch: 
     assert launch("labo.py", launcher=False) is launch("labo.py", launcher=False)
     assert (copy / "compte").read_text() == "1"
     assert launch is autograder.launch
+
+
+@launched
+def test_a_killed_rank_leaves_what_it_had_streamed(copy: Path) -> None:
+    write(copy, """\
+        import os, signal, torch
+        import torch.distributed as dist
+        dist.init_process_group("gloo")
+        rank = dist.get_rank()
+        pair = dist.new_group([0, 1])
+        alone = dist.new_group([0])
+        t = torch.tensor([1.0 + rank])
+        dist.all_reduce(t, group=pair)
+        if rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        dist.all_reduce(t)
+        """)
+    run = run_request(Request(), copy)
+    assert [log.exit_code for log in run.ranks if log.rank == 1] == [-9]
+    (before,) = [item for item in run.collectives if item.rank == 1]   # the marks, and no Flight Recorder
+    assert (before.source, before.line, before.values_in, before.values_out) == ("mark", 8, (2.0,), (3.0,))
+    assert before.returned is not None
+    told = [(event.name, event.line) for event in run.events if event.rank == 1]
+    assert told == [("start", None), ("init-enter", 3), ("init", 3), ("new_group", 5), ("new_group", 6)]
+    assert [event.detail["ranks"] for event in run.events if event.name == "new_group"][-2:] == [[0, 1], [0]]
+    assert [event.name for event in run.events if event.name.startswith("destroy")] == []
+
+
+@launched
+def test_the_end_of_a_group_of_some_ranks_is_not_that_of_all(copy: Path) -> None:
+    write(copy, """\
+        import torch, torch.distributed as dist
+        dist.init_process_group("gloo")
+        pair = dist.new_group()
+        dist.all_reduce(torch.ones(1), group=pair)
+        dist.destroy_process_group(pair)
+        dist.all_reduce(torch.ones(2))
+        dist.destroy_process_group()
+        """)
+    run = run_request(Request(), copy)
+    assert run.exit_code == 0, run.stderr
+    for rank in (0, 1):
+        names = [event.name for event in run.events if event.rank == rank]
+        assert names == ["start", "init-enter", "init", "new_group", "destroy_group", "destroy"]
+        seen = [item for item in run.collectives if item.rank == rank and item.source == "flight_recorder"]
+        assert [item.numel for item in seen if item.op == "all_reduce"] == [1, 2]

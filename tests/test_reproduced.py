@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,12 +23,12 @@ FREE = "\u00a0"   # what the texts put before : ; ? !
 
 # Rows without a diagnosis of their own, or told in another file's tests, and those that no launch here shows.
 ELSEWHERE = {
-    "world-size": "tests/broken", "init-twice": "tests/broken", "non-tensor": "tests/broken",
+    "world-size": "tests/broken", "non-tensor": "tests/broken",
     "exception": "tests/broken", "killed": "tests/broken", "ddp-unused": "tests/broken",
     "silent-hang": "tests/broken", "hard-coded": "tests/broken", "not-divided": "tests/broken",
     "glued": "test_texts.py", "inputs-ignored": "test_marks.py, test_sample_class.py",
     "ipv6": "noise, below", "sigterm": "noise, below", "root-cause": "noise, below",
-    "no-traceback": "noise, below", "omp": "noise, below",
+    "no-traceback": "noise, below", "omp": "noise, below", "fullmesh": "below",
 }
 NOT_HERE = {
     "duplicate-gpu": "needs NCCL and a GPU that two ranks share",
@@ -92,6 +93,16 @@ def test_every_row_is_held() -> None:
     assert told >= ROWS
     for id in (*ELSEWHERE, *NOT_HERE):
         assert id not in {case.id for case in CASES.values()} - {"killed"}, f"{id} is reproduced now"
+
+
+def test_ranks_that_cannot_reach_one_another_are_the_machines_fault_unless_they_had() -> None:
+    """The message of a launch that joined twice; without the first group it is that of a wrong interface."""
+    run = Run.from_json((KEPT / "joins_again.json").read_text(encoding="utf-8"))
+    found = diagnose(run)
+    assert found is not None and found.id == "init-twice"
+    once = replace(run, events=tuple(event for event in run.events if event.name == "start"), collectives=())
+    found = diagnose(once)
+    assert found is not None and (found.id, found.cls) == ("fullmesh", "I")
 
 
 # -- from torch's source and its issues, not seen here -----------------------------------------------------

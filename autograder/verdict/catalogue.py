@@ -75,11 +75,12 @@ PREAMBLE = re.compile(r"op\.preamble\.length <= op\.nbytes")
 
 SECONDARY = (
     _rule("timed-out", "S", r"Timed out waiting (?P<ms>\d+)ms"),
+    # gloo says "Read error […]: Connection reset by peer": before the read errors of what was closed.
+    _rule("reset", "S", r"Connection reset by peer"),
     _rule("closed", "S", (
         r"Connection closed by peer|Application timeout caused pair closure|Read error|Broken pipe|"
         r"Connection was likely closed|recvValue failed|sendBytes failed"
     )),
-    _rule("reset", "S", r"Connection reset by peer"),
 )
 
 AT_EXIT = re.compile(r"terminate called without an active exception")

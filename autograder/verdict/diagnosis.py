@@ -54,9 +54,16 @@ def infrastructure(run: Run) -> Diagnosis | None:
     errors = [raised(log.stderr, run.request.script) for log in _suspects(run)]
     raised_messages = [error.message for error in errors if error is not None]
     for rule in catalogue.INFRASTRUCTURE:
+        if rule.id == "fullmesh" and joined_again(run):
+            continue   # it met what its first group had left in the rendezvous
         if any(rule.pattern.search(message) for message in raised_messages):
             return make(rule.id, "I", cause=rule.id)
     return None
+
+
+def joined_again(run: Run) -> bool:
+    """Whether a rank called `init_process_group` once more, after the end of its first group."""
+    return any(len(life.groups(run, rank)) > 1 for rank in evidence.world(run))
 
 
 def as_students(run: Run, script: str = "labo.py") -> Run:
@@ -107,6 +114,11 @@ def _primary(run: Run) -> Diagnosis | None:
     if any(catalogue.PORT.search(log.stderr) for log in logs) or catalogue.PORT.search(run.launcher_stderr):
         line = _source_line(run, catalogue.PORT_IN_SOURCE)
         return make("port", "P", None, line, at=at(run, line))
+    for log in logs:
+        error = raised(log.stderr, run.request.script)
+        if error is not None and "connectFullMesh failed" in error.message and joined_again(run):
+            return make("init-twice", "P", _rank(log), error.line, where=_named([log.rank]),
+                        at=at(run, error.line))
     exception = _exception(run, logs)
     if exception is not None:
         return exception

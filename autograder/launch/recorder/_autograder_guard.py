@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 FREE = {"count", "gradients"}   # what changes in a recorder by itself
 _FUNCTION = type(lambda: None)
-_replace, _getpid, _join, _open = os.replace, os.getpid, os.path.join, open
+_replace, _getpid, _join, _open, _write, _close = (
+    os.replace, os.getpid, os.path.join, os.open, os.write, os.close)
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
 
 
 def guard(recorder: Any, spaces: list[dict]) -> Callable[[], None]:
@@ -50,9 +52,13 @@ def guard(recorder: Any, spaces: list[dict]) -> Callable[[], None]:
                 return
             data = trace[0]()
             data = data.encode() if isinstance(data, str) else bytes(data)
-            path = _join(folder, f"flight{rank}.json")
-            with _open(path + ".part", "wb") as file:
-                file.write(data)
+            path, begun = _join(folder, f"flight{rank}.json"), 0
+            number = _open(path + ".part", _NEW, 0o600)
+            try:
+                while data[begun:] and (count := _write(number, data[begun:])):
+                    begun += count
+            finally:
+                _close(number)
             # Before it is there: a kill may come between.
             write(recorder, "flight", sum=digest(recorder, data).decode())
             _replace(path + ".part", path)

@@ -35,26 +35,29 @@ _frame, _ident, _hash = sys._getframe, _thread.get_ident, _imp.source_hash
 SMALL = 64          # elements: beyond it, values are not kept
 MOST_MARKS = 2000   # collectives streamed per rank; a later one is written only if the rank stands in it
 MOST_EVENTS = 2000  # of each name
-POLL_S = 0.1
+POLL_S = 0.25
 
 
 def _json(value: Any) -> str:
     """Write plain values as JSON (the json module could be a student's file)."""
-    if value is None or value is True or value is False:
+    kind = type(value)
+    if kind is str and value.isascii() and value.isprintable() and len(value) <= 4000:
+        if '"' not in value and "\\" not in value:
+            return f'"{value}"'   # nearly all of them
+    elif kind is int:
+        return repr(value)
+    elif kind is dict:
+        return "{" + ",".join([f"{_json(str(key))}:{_json(item)}" for key, item in value.items()]) + "}"
+    elif value is None or kind is bool:
         return "null" if value is None else "true" if value else "false"
-    if isinstance(value, (int, float)):
+    elif isinstance(value, (int, float)):
         return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(repr(value), repr(value))
-    if isinstance(value, (list, tuple)):
-        return "[" + ",".join(map(_json, value)) + "]"
-    if isinstance(value, dict):
-        return "{" + ",".join(_json(str(key)) + ":" + _json(item) for key, item in value.items()) + "}"
-    text = str(value)[:4000]
-    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
-        return f'"{text}"'   # nearly all of them
-    text = text.encode("utf-8", "replace").decode("utf-8")
-    quoted = "".join(
+    elif isinstance(value, (list, tuple)):
+        return "[" + ",".join([_json(item) for item in value]) + "]"
+    text = str(value)[:4000].encode("utf-8", "replace").decode("utf-8")
+    quoted = "".join([
         "\\" + letter if letter in '"\\' else letter if letter >= " " else f"\\u{ord(letter):04x}"
-        for letter in text)
+        for letter in text])
     return '"' + quoted + '"'
 
 

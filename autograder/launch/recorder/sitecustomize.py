@@ -245,7 +245,8 @@ def _simulate(recorder: Recorder, gpus: int) -> Any:
 
 def _start() -> None:
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != HERE]
-    _next_sitecustomize()
+    if not globals().get("ALONE"):   # a warm server has looked
+        _next_sitecustomize()
     folder, local_rank = os.environ.get("AUTOGRADER_RECORD"), os.environ.get("LOCAL_RANK", "0")
     plain = os.environ.get("AUTOGRADER_PLAIN") == "1"
     if not folder or ("RANK" not in os.environ and not plain):

@@ -45,6 +45,9 @@ def recorder() -> dict[str, tuple[Any, Any]]:
             sys.modules[name] = module
             exec(code, module.__dict__)
         found[name] = module, code
+    finder: Any = sys.modules["_frozen_importlib_external"].PathFinder
+    elsewhere = [one for one in sys.path if os.path.abspath(one or ".") != os.path.join(LAUNCH, "recorder")]
+    found[RECORDER[-1]][0].ALONE = finder.find_spec(RECORDER[-1], elsewhere) is None
     for name, module in before.items():
         if module is None:
             sys.modules.pop(name, None)
