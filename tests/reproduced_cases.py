@@ -177,7 +177,8 @@ CASES: dict[str, Case] = {
         "init-twice", "import torch\nimport torch.distributed as dist\nfor turn in range(2):\n"
         '    dist.init_process_group("gloo")\n    pair = dist.new_group()\n'
         "    dist.all_reduce(torch.ones(1), group=pair)\n    dist.destroy_process_group(pair)\n"
-        "    dist.all_reduce(torch.ones(2))\n    dist.destroy_process_group()\n", None, 4, by_hand="launched until it happened"),
+        "    dist.all_reduce(torch.ones(2))\n    dist.destroy_process_group()\n", None, 4,
+        by_hand="launched until it happened"),
     "aborts_at_exit": Case(
         "exit-abort", dedent("""\
             import os, torch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from runs_made import a_run, call, log, stack
@@ -98,6 +99,20 @@ def test_of_one_or_two_collectives_what_each_rank_did_since_it_joined(count: int
     assert meeting.late(joined(steps([0.2] * count), (1.0, 1.0))) is None
     assert meeting.late(a_run(log(0), log(1), collectives=calls)) is None   # nothing tells when they joined
     assert meeting.late(joined(steps([0.5, -0.5]), (1.0, 1.0))) is None
+
+
+def test_no_rank_of_a_saved_launch_is_called_slow_that_was_not_made_slow() -> None:
+    """Hundreds of right launches, many of them from a busy machine."""
+    told = 0
+    for path in sorted((Path(__file__).parent / "runs").glob("*.json")):
+        run = Run.from_json(path.read_text(encoding="utf-8"))
+        found = diagnose(run)
+        if found is not None and found.id == "slow-step":
+            told += 1
+            assert "RALENTI" in run.request.env or "sleep" in run.source, path.name
+            slow = run.request.env.get("RANG_LENT")
+            assert slow is None or found.rank == int(slow), path.name
+    assert told
 
 
 # -- stopped at the deadline -------------------------------------------------------------------------------

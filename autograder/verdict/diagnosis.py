@@ -23,6 +23,8 @@ __all__ = ["AFTER_THE_END", "Context", "Diagnosis", "as_students", "diagnose", "
 
 SIGTERM, SIGKILL = -15, -9
 _SIGNALS = {-4: "SIGILL", -6: "SIGABRT", -7: "SIGBUS", -8: "SIGFPE", -11: "SIGSEGV"}
+# Raised in a process that somebody else ends: no fault of its script.
+_ENDED = frozenset({"KeyboardInterrupt", "SignalException"})
 # torchrun ends a rank that ignores SIGTERM: not the student's SIGKILL, nor the system's.
 _FORCED = re.compile(r"forcefully exiting via SIGKILL|Unable to shutdown process")
 
@@ -135,7 +137,7 @@ def _exception(run: Run, logs: Sequence[RankLog]) -> Diagnosis | None:
     found: list[tuple[RankLog, Raised]] = []
     for log in logs:
         error = raised(log.stderr, run.request.script)
-        if error is not None and not _of_a_victim(error) and error.type != "KeyboardInterrupt":
+        if error is not None and not _of_a_victim(error) and error.type not in _ENDED:
             found.append((log, error))
     if not found:
         return None
