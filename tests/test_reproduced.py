@@ -32,6 +32,7 @@ ELSEWHERE = {
 }
 NOT_HERE = {
     "duplicate-gpu": "needs NCCL and a GPU that two ranks share",
+    "exit-abort": "one launch in seventeen at most, and none of those tried; test_diagnosis.py has its words",
     "libuv": "Windows wheels alone are built without it",
 }
 ROWS = set("""
