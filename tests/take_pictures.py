@@ -14,12 +14,20 @@ from pathlib import Path
 from typing import Any
 
 import browser_stories as stories
-from browser import ROOT, chromium, jupyterlab, why_not
+import synthetic_class
+from browser import ROOT, chromium, jupyterlab, open_file, why_not
 from PIL import Image
+
+from autograder.batch.book import read_book
+from autograder.launch.run import Run
+from autograder.report.class_page import class_page
+from autograder.report.run_shown import bundle
 
 IMAGES = ROOT / "docs" / "img"
 MOST_KIB = 150
 COLOURS = 64
+# Drawn, not taken: name → a saved Run (tests/test_docs.py holds them up to date).
+TIMELINES = {"timeline-hang": "no_timeout_hang", "timeline-slow": "slow_step"}
 
 
 def keep(name: str, png: bytes) -> None:
@@ -32,12 +40,24 @@ def keep(name: str, png: bytes) -> None:
         raise SystemExit(f"{path} is larger than {MOST_KIB} KiB: show less in it")
 
 
+def timeline(name: str) -> str:
+    saved = ROOT / "tests" / "runs_broken" / f"{TIMELINES[name]}.json"
+    return bundle(Run.from_json(saved.read_text(encoding="utf-8")))["image/svg+xml"]
+
+
 def main(names: list[str]) -> int:
     if why := why_not():
         print(why, file=sys.stderr)
         return 1
     os.environ |= stories.SAVED
     IMAGES.mkdir(parents=True, exist_ok=True)
+    for name in TIMELINES:
+        if not names or name in names:
+            (IMAGES / f"{name}.svg").write_text(timeline(name), encoding="utf-8")
+    if not names or "class-page" in names:
+        _class_page()
+    if names and not {*names} - {*TIMELINES, "class-page"}:
+        return 0
     with tempfile.TemporaryDirectory() as folder, chromium(1200, 860) as driver:
         root = Path(folder) / "course"
         stories.a_course(root)
@@ -54,6 +74,17 @@ def main(names: list[str]) -> int:
         _feedback(driver, root)
         look("student-feedback")
     return 0
+
+
+def _class_page() -> None:
+    """A class that was drawn: real ones have names."""
+    with tempfile.TemporaryDirectory() as folder, chromium(1200, 860) as driver:
+        course = synthetic_class.course_in(Path(folder), late="daily")
+        synthetic_class.make(course, 24, assignments=4, seed=3)
+        page = Path(folder) / "classe.html"
+        page.write_text(class_page(read_book(course), course.session.end, "http://localhost:8888"), "utf-8")
+        open_file(driver, page)
+        keep("class-page", driver.get_screenshot_as_png())
 
 
 def _feedback(driver: Any, root: Path) -> None:

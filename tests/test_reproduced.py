@@ -106,16 +106,17 @@ def test_ranks_that_cannot_reach_one_another_are_the_machines_fault_unless_they_
     assert found is not None and (found.id, found.cls) == ("fullmesh", "I")
 
 
-# -- from torch's source and its issues, not seen here -----------------------------------------------------
+# -- as others met it: neither GPUs nor Windows here ---------------------------------------------------------
 
 @pytest.mark.parametrize(("id", "cls", "error"), [
-    # torch/csrc/distributed/c10d/NCCLUtils.cpp and NCCL's own init.cc, as issues 73790 and 99074 quote them
-    ("duplicate-gpu", "P", "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1275, "
-     "invalid usage, NCCL version 2.14.3\nLast error:\n"
-     "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1000"),
-    # torch/csrc/distributed/c10d/TCPStore.cpp
-    ("libuv", "I", "torch.distributed.DistStoreError: use_libuv was requested but PyTorch was build without "
-     "libuv support, run with USE_LIBUV=0 to disable it."),
+    # https://github.com/verl-project/verl/issues/161
+    ("duplicate-gpu", "P", "torch.distributed.DistBackendError: NCCL error in: "
+     "../torch/csrc/distributed/c10d/NCCLUtils.hpp:275, invalid usage (run with NCCL_DEBUG=WARN for "
+     "details), NCCL version 2.20.5\nncclInvalidUsage: This usually reflects invalid usage of NCCL library.\n"
+     "Last error:\n"
+     "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 10"),
+    # https://github.com/pytorch/pytorch/issues/148283
+    ("libuv", "I", "RuntimeError: use_libuv was requested but PyTorch was build without libuv support"),
 ])
 def test_what_this_machine_cannot_show(id: str, cls: str, error: str) -> None:
     found = diagnose(a_run(log(0, "", traceback(3, error), 1), log(1, "", "", -15)))
