@@ -15,6 +15,7 @@ from autograder.report.run_view import clean
 
 if TYPE_CHECKING:
     from autograder.batch.book import Book
+    from autograder.course import Course
 
 PAGE, EXPORT = Path("report") / "classe.html", Path("export")
 MOST_NAMED = 30  # copies without a mark, on the terminal
@@ -22,8 +23,6 @@ MOST_NAMED = 30  # copies without a mark, on the terminal
 
 def report(names: Sequence[str], *, out: Path | None, formgrader: str | None) -> int:
     """Write the class page. 0: written; 1: nothing to show; 2: usage; 3: the gradebook cannot be read."""
-    from autograder.batch.book import read_book
-    from autograder.batch.trouble import GradingStopped
     from autograder.files import write_whole
     from autograder.report.class_page import FORMGRADER, class_page
 
@@ -32,14 +31,10 @@ def report(names: Sequence[str], *, out: Path | None, formgrader: str | None) ->
         return usage(f"--formgrader {base}: not an address such as {FORMGRADER}")
     if out is not None and out.is_dir():
         return usage(f"--out {out}: a folder; give the page's own name, such as {out / PAGE.name}")
-    try:
-        course = load()
-        book = read_book(course, names)
-    except CourseError as error:
-        return usage(str(error))
-    except GradingStopped as error:
-        print(error, file=sys.stderr)
-        return NOT_GRADED
+    read = _read(names)
+    if isinstance(read, int):
+        return read
+    course, book = read
     if not book.entries:
         print(f"Nobody has handed in anything yet in {course.root / 'submitted'}.", file=sys.stderr)
         return FAILED
@@ -55,23 +50,16 @@ def export(
     gradescope: bool,
 ) -> int:  # fmt: skip
     """Write the marks. 0: written; 1: nothing to write; 2: usage; 3: the gradebook cannot be read."""
-    from autograder.batch.book import read_book
-    from autograder.batch.trouble import GradingStopped
-
     if moodle is not None and len(names) != 1:
         return usage("--moodle: name the one assignment that this worksheet is of")
     if sum((excel, moodle is not None, gradescope)) > 1:
         return usage("--excel, --moodle and --gradescope: give one of them at a time")
     if rescale and moodle is None:
         return usage("--rescale: only together with --moodle")
-    try:
-        course = load()
-        book = read_book(course, names)
-    except CourseError as error:
-        return usage(str(error))
-    except GradingStopped as error:
-        print(error, file=sys.stderr)
-        return NOT_GRADED
+    read = _read(names)
+    if isinstance(read, int):
+        return read
+    course, book = read
     if all(entry.state == "absent" for entry in book.entries.values()):
         print(f"No copy of {', '.join(names) or 'any assignment'} was handed in.", file=sys.stderr)
         return FAILED
@@ -81,6 +69,21 @@ def export(
     if gradescope:
         return _to_gradescope(book, out or folder / "gradescope")
     return _to_csv(book, out or folder / "marks.csv", excel)
+
+
+def _read(names: Sequence[str]) -> tuple[Course, Book] | int:
+    """The course and its book; the exit code where they cannot be read, once that is said."""
+    from autograder.batch.book import read_book
+    from autograder.batch.trouble import GradingStopped
+
+    try:
+        course = load()
+        return course, read_book(course, names)
+    except CourseError as error:
+        return usage(str(error))
+    except GradingStopped as error:
+        print(error, file=sys.stderr)
+        return NOT_GRADED
 
 
 def _to_csv(book: Book, path: Path, excel: bool) -> int:
