@@ -45,8 +45,11 @@ demo: $(READY)
 	@echo '── 3. grade it: each labo.py is launched under torchrun with gloo'
 	@# 3: some copy could not be graded, which the sample class has on purpose.
 	cd $(DEMO) && AUTOGRADER_RUNS=$(DEMO_RUNS) ../$(BIN)/autograder grade --sandbox=auto || [ $$? -eq 3 ]
+	@echo '── 4. the class on one page'
+	cd $(DEMO) && ../$(BIN)/autograder report
 	@echo
 	@echo 'Where to look:'
+	@echo '  $(DEMO)/report/classe.html                  the class, in a browser: marks, causes, what is left to mark'
 	@echo '  $(DEMO)/feedback/<student>/<assignment>/    what each student reads'
 	@echo '  $(DEMO)/release/                            what students get'
 	@echo '  cd $(DEMO) && ../$(BIN)/jupyter lab         formgrader: the written answers, graded by hand'

@@ -27,6 +27,7 @@ A launch that stands in tests/runs/ is not made again (see conftest).
 
 from __future__ import annotations
 
+import copy
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +43,7 @@ from autograder.notebook.examine import examine, examine_script
 from autograder.notebook.generate import generate, write_solution
 from autograder.notebook.result import CopyResult
 from autograder.notebook.variants import solution_files, variant, with_values
+from autograder.verdict.shown import MIME
 
 ROOT = Path(__file__).resolve().parent.parent
 WRONG = ROOT / "tests" / "wrong"
@@ -134,6 +136,16 @@ def graded(copy: Path, assignment: str) -> CopyResult:
     return examine(copy, assignment, courses.load(ROOT))
 
 
+def read_of(result: CopyResult) -> str:
+    """All that the student reads, less the tracebacks of their own ranks, which are theirs."""
+    cells = copy.deepcopy(result.cells)
+    for output in (one for outputs in cells.values() for one in outputs):
+        for launch in output.get("data", {}).get(MIME, {}).get("launches", []):
+            for rank in launch.get("ranks", []):
+                rank["err"] = rank["err"].replace("Traceback (most recent call last)", "")
+    return "\n".join(f"{test.message}\n{test.advice}" for test in result.tests) + str(cells)
+
+
 def told(result: CopyResult) -> str:
     """What a failed assertion shows."""
     return "\n".join(
@@ -194,7 +206,7 @@ def test_a_script_gets_its_mark(case: Script, tmp_path: Path) -> None:
     each = {test.id: test.points for test in result.tests}
     assert {test: each[test] for test in case.tests} == case.tests, told(result)
     # What the student reads: no traceback or folder of ours, no hidden test, never the launcher's victim.
-    read = "\n".join(f"{test.message}\n{test.advice}" for test in result.tests) + str(result.cells)
+    read = read_of(result)
     assert not PRIVATE.search(read), read
 
 
@@ -239,5 +251,5 @@ def test_a_copy_gets_its_mark(assignment: str, name: str, case: dict[str, Any], 
     each = {test.id: test.points for test in result.tests}
     wanted = case.get("tests", {})
     assert {test: each[test] for test in wanted} == wanted, told(result)
-    read = "\n".join(f"{test.message}\n{test.advice}" for test in result.tests) + str(result.cells)
+    read = read_of(result)
     assert not PRIVATE.search(read), read

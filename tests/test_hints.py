@@ -121,7 +121,7 @@ def test_the_grader_reads_the_hint_and_the_student_never_does(course: courses.Co
     pages = {path.parts[-3]: path.read_text(encoding="utf-8") for path in found}
     assert sorted(pages) == ["alice", "bob", "carl"]
     assert not any("Indice" in page or "Mentionne" in page for page in pages.values())
-    assert "Presque." in pages["bob"] and "No response." in pages["carl"]
+    assert "Presque." in pages["bob"] and "sans réponse" in pages["carl"]
     assert "Indice" in str(comment(course, "bob"))  # still there for the grader, under what was typed
 
 

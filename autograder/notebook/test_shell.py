@@ -17,7 +17,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,18 +51,19 @@ def run_cells() -> None:
     space |= {name: decode(value) for name, value in request["answers"].items()}
     given = set(request["answers"])
     done: list[dict[str, Any]] = []
+    theirs = set(os.listdir())   # what a test cell writes there later is a trial of its own, and not shown
     for cell in request["cells"]:
         write(results, {"done": done, "running": cell["id"]})
         missing = [name for name in cell["reads"] if name not in space and name not in given]
         if missing:  # an earlier test cell was to define it and did not come that far
             done.append({"id": cell["id"], "outcome": "blocked", "missing": missing[0], "stdout": ""})
         else:
-            done.append({"id": cell["id"], **run_cell(cell["source"], space)})
+            done.append({"id": cell["id"], **run_cell(cell["source"], space, theirs)})
     write(results, {"done": done, "running": None, "warm": Used.ever})
 
 
-def run_cell(source: str, space: dict[str, Any]) -> dict[str, Any]:
-    """Run one test cell in `space`.
+def run_cell(source: str, space: dict[str, Any], theirs: Container[str]) -> dict[str, Any]:
+    """Run one test cell in `space`. Launches of other scripts than `theirs` are not for the student to see.
 
     outcome: "value" (with `value`: the number, or None), "failed" (TestFailed, or an assert of the
     author's), "not_graded" (NotGraded), "fault" (any other exception: the test is wrong, not the student).
@@ -100,7 +101,10 @@ def run_cell(source: str, space: dict[str, Any]) -> dict[str, Any]:
         "stdout": shorten(stdout.getvalue(), OUTPUT_LIMIT),
         "stderr": shorten(stderr.getvalue(), 4000),
     }
-    return outcome | {"report": _report(marks.LAST)}
+    report = _report(marks.LAST)
+    if report is not None:
+        report["launches"] = [one for one in report["launches"] or () if one["script"] in theirs]
+    return outcome | {"report": report}
 
 
 def _evaluate(source: str, space: dict[str, Any]) -> Any:

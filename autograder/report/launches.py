@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from autograder.messages import number, text
 from autograder.report import timeline, timeline_svg, timeline_text
 from autograder.report.run_view import clean
+from autograder.verdict import noise
 from autograder.verdict.shown import MIME
 from autograder.verdict.timeline import Timeline
 
@@ -19,12 +20,11 @@ if TYPE_CHECKING:
 MOST = 20   # launches read of one test
 MOST_LINES = 80   # of one stream, once cleaned
 
-# What torch writes on every failure and tells nothing: the rank before each line, the marks under a line of
-# code, its own C++ frames and source paths, banners.
+# Beside what is noise everywhere (verdict/noise.py): the rank before each line, the marks under a line of
+# code, torch's own C++ frames and source paths.
 _PREFIX = re.compile(r"^\[rank\d+\]: ?", re.MULTILINE)
 _NOISE = re.compile(
-    r"^\s*[~^]+\s*$|^Extension modules:|^Setting OMP_NUM_THREADS|^\*{10,}$|^frame #\d+: |"
-    r"^Exception raised from |errno: 97 - Address family|Failed to initialize NumPy|error_file: <N/A>|"
+    r"^\s*[~^]+\s*$|^Extension modules:|^frame #\d+: |^Exception raised from |"
     r"destroy_process_group\(\) was not called"
 )
 _BUILD = re.compile(r"\[?/__w/\S*?:\d+\]? ?")
@@ -122,7 +122,7 @@ def _rank(rank: dict[str, Any], stopped: bool) -> RankOutput:
         note = text("run_view.rank-ended" if stopped else "run_view.rank-stopped")
     elif code:
         note = text("run_view.rank-end", code=int(code))
-    out, err = tidy(str(rank["out"])), tidy(str(rank["err"]))
+    out, err = tidy(str(rank["out"])), tidy(noise.without(str(rank["err"])))
     return RankOutput(None if rank["rank"] < 0 else int(rank["rank"]), note, out, err, bool(rank["cut"]))
 
 

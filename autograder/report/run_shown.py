@@ -8,6 +8,7 @@ from autograder.report.run_view import conclusion, view
 from autograder.verdict.diagnosis import diagnose
 
 MOST = 40_000   # characters of the text
+WHOLE = 10_000   # the picture wraps for itself
 
 
 def bundle(run: Run) -> dict[str, str]:
@@ -22,6 +23,6 @@ def bundle(run: Run) -> dict[str, str]:
     shown = {"text/plain": told}
     line = timeline.of(run)
     if line is not None:
-        notes = [*timeline.sentences(line), *(part.strip() for part in conclusion(run, found))]
+        notes = [*timeline.sentences(line), *conclusion(run, found, width=WHOLE)]
         shown["image/svg+xml"] = timeline_svg.svg(line, notes)
     return shown

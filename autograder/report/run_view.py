@@ -54,10 +54,13 @@ def _picture(run: Run) -> list[str]:
     return [*timeline_text.lines(line), ""] if line is not None and line.telling else []
 
 
-def conclusion(run: Run, diagnosis: Any | None) -> list[str]:
-    """What the launch shows: the machine's fault, a diagnosis with its place and advice, or nothing wrong."""
+def conclusion(run: Run, diagnosis: Any | None, width: int | None = None) -> list[str]:
+    """What the launch shows: the machine's fault, a diagnosis with its place and advice, or nothing wrong.
+
+    `width` of its lines: the terminal's if it is not given.
+    """
     if run.infra:
-        return [*_wrapped("", text("run_view.infra", infra=run.infra))]
+        return [*_wrapped("", text("run_view.infra", infra=run.infra), width=width)]
     if diagnosis is None:
         return [text("run_view.nothing-wrong")]
     return diagnosis_lines(
@@ -68,10 +71,13 @@ def conclusion(run: Run, diagnosis: Any | None) -> list[str]:
             "advice": diagnosis.advice,
         },
         run.source,
+        width,
     )
 
 
-def diagnosis_lines(diagnosis: Mapping[str, Any], source: str = "") -> list[str]:
+def diagnosis_lines(
+    diagnosis: Mapping[str, Any], source: str = "", width: int | None = None
+) -> list[str]:  # fmt: skip
     """Cause, then advice; where it stands and the line of `source` are added when the cause omits them."""
     message = clean(str(diagnosis["message"]))
     line = diagnosis.get("line")
@@ -79,11 +85,11 @@ def diagnosis_lines(diagnosis: Mapping[str, Any], source: str = "") -> list[str]
     quoted = clean(script[line - 1]).strip() if line and 0 < line <= len(script) else ""
     where = unsaid_place(diagnosis)
     label = f"{text('run_view.cause')} ({where})" if where else text("run_view.cause")
-    lines = list(_wrapped(f"{label}\u00a0: ", message))
+    lines = list(_wrapped(f"{label}\u00a0: ", message, width=width))
     if quoted and quoted not in message:
         lines.append(f"    {line} | {quoted}")
     if diagnosis.get("advice"):
-        lines += _wrapped(f"{text('run_view.advice')}\u00a0: ", clean(str(diagnosis["advice"])))
+        lines += _wrapped(f"{text('run_view.advice')}\u00a0: ", clean(str(diagnosis["advice"])), width=width)
     return lines
 
 
@@ -209,8 +215,8 @@ def place(rank: int | None, line: int | None) -> str:
     return text("run_view.where-line", line=line) if line is not None else ""
 
 
-def _wrapped(head: str, body: str, indent: str = "    ") -> list[str]:
-    width = max(40, min(shutil.get_terminal_size((100, 24)).columns, 110))
+def _wrapped(head: str, body: str, indent: str = "    ", width: int | None = None) -> list[str]:
+    width = width or max(40, min(shutil.get_terminal_size((100, 24)).columns, 110))
     lines: list[str] = []
     for paragraph in body.splitlines() or [""]:
         # Commands must survive copy and paste: never broken at a hyphen or inside a word.

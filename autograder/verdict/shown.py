@@ -46,6 +46,7 @@ def _launch(run: Run, hidden: bool, named: bool) -> dict[str, Any] | None:
     asked = json.dumps([dataclasses.asdict(run.request), run.script_sha256], sort_keys=True)
     return {
         "id": hashlib.sha256(asked.encode()).hexdigest()[:12],
+        "script": run.request.script,
         "command": report.launched(run),
         "hidden": hidden,
         "infra": run.infra is not None,
