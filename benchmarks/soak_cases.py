@@ -154,7 +154,7 @@ def disturbed(hang_s: float) -> list[Case]:
         Case("segfault", GROUP + on(0, "import ctypes; ctypes.string_at(0)") + MEAN, 2, "crash",
              codes={0: -11}),
         Case("kills the launcher", GROUP + on(1, "os.kill(os.getppid(), signal.SIGKILL)")
-             + "time.sleep(3600)\n", 2, well=False, left=2),
+             + "time.sleep(3600)\n", 2, "unknown", well=False, left=2),
         Case("prints for ever", GROUP + "while True:\n    print('encore ' * 100)\n", 1, "too-much-output"),
         Case("leaves a process", GROUP + on(1, SLEEPER) + MEAN, 4, texts=means, left=1),
         Case("leaves files open", GROUP + LITTER + MEAN, 2, texts=means),

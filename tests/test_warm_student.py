@@ -430,5 +430,5 @@ def test_what_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_check_and_a_notebook_share_the_server_of_launches() -> None:
     """Where nothing is set that only a notebook's own launches see."""
     clean = command.base_environment(clean_environment())
-    assert own.start_environment("launch", clean) == own.start_environment("launch", LAUNCH["launch"])
+    assert own.start_environment("launch", clean) == own.start_environment("launch", command.base_environment())
     assert own.start_environment("notebook", clean_environment())["HOME"] == os.devnull
