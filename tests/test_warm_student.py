@@ -429,6 +429,6 @@ def test_what_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_check_and_a_notebook_share_the_server_of_launches() -> None:
     """Where nothing is set that only a notebook's own launches see."""
-    clean = command.base_environment(clean_environment())
-    assert own.start_environment("launch", clean) == own.start_environment("launch", command.base_environment())
+    clean, whole = command.base_environment(clean_environment()), command.base_environment()
+    assert own.start_environment("launch", clean) == own.start_environment("launch", whole)
     assert own.start_environment("notebook", clean_environment())["HOME"] == os.devnull
