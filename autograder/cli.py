@@ -85,7 +85,7 @@ def _grader_commands(commands: argparse._SubParsersAction[argparse.ArgumentParse
     grade.add_argument("--student", action="extend", nargs="+", default=[], metavar="ID", help="only these")
     grade.add_argument(
         "--jobs", type=_count, metavar="N",
-        help="copies examined at once (default: as many as cores; half as many with --cold)",
+        help="copies examined at once (default: two for each core; one for two cores with --cold)",
     )
     grade.add_argument(
         "--cold", action="store_true", help="have each launch start its own Python, as torchrun does"

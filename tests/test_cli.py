@@ -547,13 +547,13 @@ def test_changed_marks_and_problem_copies_are_shown_without_their_control_charac
     assert f"{grader.CHANGED}\n  anna ex1-rang: 4 of 6 → 6 of 6\n" in shown.out and "\x1b" not in shown.out
 
 
-def test_cold_jobs_leave_half_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cold_jobs_leave_half_the_cores_and_warm_ones_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     for why_not in (None, "no reason"):
         monkeypatch.setattr("autograder.launch.warm.client.why_not", lambda why_not=why_not: why_not)
         for cores, jobs in ((1, 1), (2, 1), (8, 4), (None, 1)):
             monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
             assert grader._jobs(warm=False) == jobs
-            assert grader._jobs(warm=True) == (jobs if why_not else cores or 2)
+            assert grader._jobs(warm=True) == (jobs if why_not else 2 * (cores or 2))
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import threading
 import traceback
 from contextlib import ExitStack
@@ -28,6 +29,11 @@ RUNS = Path(".autograder") / "runs" / "grading"
 WORTH = 3  # copies for which warm servers are started: they cost as much as two or three launches
 
 
+def cold_at_once() -> int:
+    """Copies that may be examined at once where each rank starts its own Python: two ranks each."""
+    return max(1, (os.cpu_count() or 2) // 2)
+
+
 class Bench:
     """What examining the copies of a course needs, read once. Called with a task, it gives its result.
 
@@ -38,7 +44,7 @@ class Bench:
     def __init__(self, course: courses.Course, *, sandbox: bool = False, warm: bool = False) -> None:
         self.course, self.sandbox, self.warm = course, sandbox, warm
         self.exam = functools.cache(self._prepare)
-        self._lock = threading.Lock()
+        self._lock, self._cold = threading.Lock(), threading.Semaphore(cold_at_once())
         self._ending = ExitStack()
         self._servers: Servers | None = None
         self._draw = Draw()
@@ -82,7 +88,8 @@ class Bench:
         # What the clock may have decided is left to the executor: it is examined once more, alone.
         if not result.warm or result.clock or (passed and not audit):
             return result
-        cold = self._examine(task, launched(exam, COLD, runs / "cold" if runs is not None else None))
+        with self._cold:
+            cold = self._examine(task, launched(exam, COLD, runs / "cold" if runs is not None else None))
         return confirmed(result, cold, "audited" if passed else "confirmed")
 
     def _examine(self, task: Task, exam: Exam) -> CopyResult:

@@ -153,12 +153,12 @@ def _slurm(given: Sequence[str], chunk: int | None, tell: Callable[[str], None])
 
 def _jobs(warm: bool) -> int:
     """Copies examined at once: two ranks each, and a busier machine turns right answers into time-outs. Warm
-    ones wait more than they compute.
+    ones wait more than they compute; what is examined again without is held back (see work.py).
     """
+    from autograder.batch.work import cold_at_once
     from autograder.launch.warm.client import why_not
 
-    cores = os.cpu_count() or 2
-    return cores if warm and why_not() is None else max(1, cores // 2)
+    return 2 * (os.cpu_count() or 2) if warm and why_not() is None else cold_at_once()
 
 
 def release(
