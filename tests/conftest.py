@@ -32,8 +32,10 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return (os.cpu_count() or 1) + 1
 
 
-LONGEST = ("sample_class", "hostile", "nothing_lost", "exercises", "hostile_ranks", "any_state", "groups",
-           "browser", "docs_exercise")
+LONGEST = (
+    "sample_class", "hostile", "grade_slurm", "nothing_lost", "exercises", "hostile_ranks", "warm_same",
+    "any_state", "benchmarks", "browser", "docs_exercise", "warm", "readme", "groups",
+)  # fmt: skip
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
