@@ -78,6 +78,11 @@ def test_a_mark_given_in_formgrader_is_in_the_export(day: Day) -> None:
     points = stories.courses.load(day.root).assignment(stories.ASSIGNMENT).points
     assert row["student_id"] == stories.STUDENT
     assert float(row["score"]) == points.auto + float(stories.POINTS)
+    stories.typed(day.root, "export", stories.ASSIGNMENT)
+    with (day.root / "export" / "marks.csv").open(encoding="utf-8", newline="") as file:
+        (own,) = csv.DictReader(file)
+    assert own["student"] == stories.STUDENT
+    assert float(own["mark"]) == points.auto + float(stories.POINTS)
 
 
 def test_the_comment_is_in_the_feedback_after_the_next_grading(day: Day) -> None:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import synthetic_class
-from browser import chromium
+from browser import accessibility, chromium
 
 from autograder import cli, messages
 from autograder import course as courses
@@ -288,6 +288,12 @@ def test_it_sorts_by_mouse_and_by_keyboard(browser: Any, address: str) -> None:
     names = column(browser, 0)
     plain = [name for name in names if name.startswith("prénom")]
     assert plain == sorted(plain) and names.index("élodie.ńowak") < names.index(plain[0])
+
+
+@pytest.mark.timeout(600)
+def test_axe_finds_nothing_wrong_with_it(browser: Any, address: str) -> None:
+    browser.get(address)
+    assert accessibility(browser) == []
 
 
 @pytest.mark.timeout(600)
