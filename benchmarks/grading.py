@@ -120,7 +120,7 @@ def main() -> int:
     parser.add_argument("--cold", action="store_true", help="`autograder grade --cold`")
     parser.add_argument("--short", action="store_true", help="three copies of one exercise: that it runs")
     asked = parser.parse_args()
-    names, count, few = (EXERCISES[:1], 3, 1) if asked.short else (
+    names, count, few = (EXERCISES[2:3], 3, 1) if asked.short else (
         EXERCISES, asked.copies, min(asked.stock_copies, asked.copies))
     from autograder.launch import box
 

@@ -177,7 +177,7 @@ def test_a_task_that_slurm_ends_is_sent_again(on_slurm: Cluster, tmp_path: Path,
             (tmp_path / "autre").mkdir()
             whole = ("--partition=pressante", "-N2", "--exclusive", "--wrap", "sleep 3")
             other.append(on_slurm.submit(tmp_path / "autre", *whole))
-        wait_for(lambda: [] if job in jobs(on_slurm, "-t", "RUNNING") else [job])
+        wait_for(lambda: [] if job in jobs(on_slurm, "-t", "RUNNING,COMPLETING") else [job])
         flag.touch()   # whoever comes next need not sleep
 
     disturber = threading.Thread(target=disturb)

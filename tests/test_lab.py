@@ -190,6 +190,7 @@ def test_a_failed_rank_is_named_first_and_nothing_is_left(
     lance: ModuleType, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(lance, "REPIT_S", 0.5)
+    before = set(psutil.Process().children())   # the warm servers that tests share
     worker = (
         "import os, sys, time\nif os.environ['RANK'] == '0': time.sleep(600)\n"
         "print('la cause', file=sys.stderr)\nsys.exit(41)\n"
@@ -198,7 +199,8 @@ def test_a_failed_rank_is_named_first_and_nothing_is_left(
         lance.lance(2, worker, "ddp")
     with pytest.raises(RuntimeError, match=r"délai de 0\.5 s dépassé, sans fin pour : rang 0, rang 1"):
         lance.lance(2, "import time\ntime.sleep(600)\n", "ddp", delai=0.5)
-    assert not [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
+    now = {child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE}
+    assert not now - before
 
 
 def test_results_are_decoded_wherever_they_stand(lance: ModuleType) -> None:

@@ -320,7 +320,7 @@ def test_a_slow_rank_launched_for_real(tmp_path: Path) -> None:
 @pytest.mark.timeout(600)
 def test_a_hang_launched_for_real(tmp_path: Path) -> None:
     (tmp_path / "labo.py").write_text(NEVER, encoding="utf-8")
-    line = of(run_request(Request(time_limit_s=60.0), tmp_path))
+    line = of(run_request(Request(time_limit_s=20.0), tmp_path))
     waiting, absent = line.lanes
     assert absent.missing is not None and absent.missing.op == "all_reduce" and absent.missing.ranks == (0,)
     assert absent.spans[-1].kind == ASLEEP and absent.spans[-1].line == 6

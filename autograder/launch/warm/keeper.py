@@ -65,7 +65,7 @@ class Server:
         with self.log.open("ab") as log:
             return subprocess.Popen(
                 [sys.executable, str(SERVER), *map(str, passed), self.kind], env=self.env,
-                cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=passed,
+                cwd=self.log.parent, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=passed,
                 start_new_session=True)   # a Ctrl-C at the terminal comes to us alone
 
     def _keep(self) -> None:

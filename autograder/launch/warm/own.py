@@ -199,7 +199,7 @@ def _start(place: Place, kind: str, name: str, env: Mapping[str, str], kept: Kep
         arguments = ["-1", str(lifeline), kind, str(place.number), str(lock), name, idle or str(IDLE_S),
                      str(Path(autograder.__file__).parent)]
         process = subprocess.Popen(
-            [sys.executable, str(SERVER), *arguments], env=start_environment(kind, env), cwd="/",
+            [sys.executable, str(SERVER), *arguments], env=start_environment(kind, env), cwd=place.path,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=passed,
             start_new_session=True)
         if kept is None:

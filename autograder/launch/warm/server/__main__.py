@@ -51,6 +51,7 @@ HOOKED = (
 
 def main() -> None:
     environment = dict(os.environ)   # before a library adds to it
+    os.environ["TMPDIR"] = os.getcwd()   # of whoever started us: there torch makes a folder as it is loaded
     launches = sys.argv[3] == "launch"
     alone: Any = None
     if len(sys.argv) > 4:
@@ -65,6 +66,14 @@ def main() -> None:
         modules.load(LOADED[:1])
         filters = list(warnings.filters)
     modules.load(LOADED if launches else (*NOTEBOOK, *LOADED))
+    for name in os.listdir():
+        if name.startswith("torchinductor_"):
+            try:
+                os.rmdir(name)
+            except OSError:   # another server's too
+                continue
+    os.environ.pop("TMPDIR")   # who is forked gets an environment of its own
+    os.chdir("/")
     # Those of what a script has not imported are not for it.
     warnings.filters[:] = filters   # type: ignore[index]
     warnings._filters_mutated()   # type: ignore[attr-defined]
