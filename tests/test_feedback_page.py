@@ -134,6 +134,7 @@ def test_a_copy_that_is_not_graded_shows_its_cause_and_no_zero(course: courses.C
 def test_a_late_penalty_and_an_unanswered_question_are_told(course: courses.Course) -> None:
     made = words(page(course, answer_cell(comment="No response.", score=0), late_penalty=1.25))
     assert "1,25" in made and "sans réponse" in made and "No response" not in made
+    assert "1 réponse écrite sans texte" in made and "il n'y a rien à reprendre" not in made
     assert "Lisez les commentaires" not in made
 
 

@@ -263,6 +263,8 @@ def _steps(tests: list[Test], answers: list[Answer]) -> list[Step]:
     if len(made) > MOST_STEPS:
         left = len(made) - MOST_STEPS + 1
         made = [*made[: MOST_STEPS - 1], Step(text("feedback.more-steps", count=left, s=plural(left)))]
+    if empty := sum(answer.unanswered for answer in answers):
+        made.append(Step(text("feedback.unanswered", count=empty, s=plural(empty))))
     if any(answer.comment for answer in answers):
         made.append(Step(text("feedback.read-comments"), "fb-commentaires"))
     if not made:
