@@ -1,9 +1,10 @@
-"""Write files whole or not at all, and zips that are the same bytes each time."""
+"""Files written whole or not at all, zips of the same bytes each time, paths that students must not see."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -58,3 +59,13 @@ def write_zip(path: Path, content: Mapping[str, bytes]) -> None:
         os.replace(draft, path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def private_paths(root: Path) -> list[str]:
+    """The folders of this machine that no student is to read, beside the course's: the longest first, so that
+    no tail of one is left.
+    """
+    package = Path(__file__).resolve().parent
+    paths = {str(root), str(root.resolve()), sys.prefix, sys.base_prefix, str(package), str(package.parent)}
+    paths.add(os.path.expanduser("~"))
+    return sorted((path for path in paths if len(path) > 4), key=len, reverse=True)

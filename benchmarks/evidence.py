@@ -26,11 +26,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
+import launch
 from machine import describe, table
 
 from autograder.launch import Request, box, command, run_request
-from autograder.launch.warm.keeper import Server, serving
+from autograder.launch.warm.keeper import Server
 
 SCRIPT = """\
 import time
@@ -56,9 +56,6 @@ print(f"all_reduce_ms {1000 * (time.perf_counter() - debut):.3f}", flush=True)
 del model, loss
 dist.destroy_process_group()
 """
-EXPECTED = [
-    "moyenne 0 [3.0, 5.0]", "moyenne 1 [3.0, 5.0]", "gradient 0 [[0.5, 1.5]]", "gradient 1 [[0.5, 1.5]]",
-]  # fmt: skip
 ROW = 5   # launches of one kind in a row
 ASKED_BY = ("AUTOGRADER_RECORD", "AUTOGRADER_SEAL", "AUTOGRADER_EPOCH")
 
@@ -82,11 +79,7 @@ def without_recorder() -> Iterator[None]:
 def cpu(server: Server) -> float:
     """CPU seconds of this process, of the server, and of all that either waited for."""
     own = os.times()
-    times = psutil.Process(server.process.pid).cpu_times()
-    return sum((
-        own.user, own.system, own.children_user, own.children_system,
-        times.user, times.system, times.children_user, times.children_system,
-    ))  # fmt: skip
+    return own.user + own.system + launch.cpu(server)
 
 
 def measure(folder: Path, server: Server, recorded: bool, launches: int) -> tuple[float, float]:
@@ -94,7 +87,7 @@ def measure(folder: Path, server: Server, recorded: bool, launches: int) -> tupl
     before, start = cpu(server), time.perf_counter()
     for _ in range(launches):
         run = run_request(Request(), folder)
-        if run.exit_code != 0 or any(text not in run.stdout for text in EXPECTED):
+        if run.exit_code != 0 or any(text not in run.stdout for text in launch.EXPECTED):
             raise SystemExit(f"a launch went wrong: {run.stderr}{run.launcher_stderr}")
         if bool(run.collectives) is not recorded:
             raise SystemExit("the record is not where it should be")
@@ -121,9 +114,7 @@ def main() -> int:
     os.environ[box.VARIABLE] = "1" if boxed else "0"   # as `autograder grade` launches
     print("in boxes" if boxed else f"without a box: {box.why_not()}")
     found: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
-    with tempfile.TemporaryDirectory() as name, serving(boxed) as server:
-        if server is None or server.ready() is None:
-            raise SystemExit("a warm server does not work here")
+    with tempfile.TemporaryDirectory() as name, launch.warm(boxed) as server:
         Path(name).chmod(0o755)
         folder = Path(name) / "copy"
         folder.mkdir()

@@ -54,29 +54,16 @@ class Executor(Protocol):
 
     def stop(self) -> None: ...
 
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-
-class Leaving:
-    """What ends an executor: in order where all went well, at once where something did not."""
-
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        raise NotImplementedError
+        self.stop()   # in order where all went well, at once where something did not
 
 
-class Local(Leaving):
+class Local(Executor):
     """`jobs` copies at once on this machine: threads, each of which waits for the processes that it starts.
 
     A result that another speed of the machine could have changed, got while other copies ran or from a warm

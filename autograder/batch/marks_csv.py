@@ -11,7 +11,8 @@ import io
 from collections.abc import Iterator
 
 from autograder.batch.book import ABSENT, WAITING, Book, Entry
-from autograder.batch.told import private_paths, without
+from autograder.batch.told import without
+from autograder.files import private_paths
 from autograder.messages import text
 
 COLUMNS = (
@@ -42,7 +43,7 @@ def _number(value: float, comma: bool) -> str:
 
 
 def _rows(book: Book) -> Iterator[list[str | float]]:
-    hidden = private_paths(book.course)
+    hidden = private_paths(book.course.root)
     for name in book.assignments:
         for person in book.people:
             one = book.entries[person.id, name]

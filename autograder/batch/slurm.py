@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autograder.batch.executors import Leaving, Lost, Raised, Result, Task
+from autograder.batch.executors import Executor, Lost, Raised, Result, Task
 from autograder.batch.slurm_task import request, run_chunk
 from autograder.batch.trouble import GradingStopped
 from autograder.batch.work import Bench
@@ -86,7 +86,7 @@ class _Job:
     told: set[str] = field(default_factory=set)
 
 
-class Slurm(Leaving):
+class Slurm(Executor):
     def __init__(
         self, bench: Bench, jobs: int = 1, *, options: Mapping[str, str | bool] | None = None,
         chunk: int | None = None, tell: Callable[[str], None] = lambda line: None,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
-from autograder import course as courses
 from autograder.batch.book import Book, Entry
+from autograder.files import private_paths
 from autograder.messages import french_delay, number, text
 
 _MOST = 2000  # characters of one message
@@ -26,7 +24,7 @@ def summary(book: Book, entry: Entry) -> Iterator[str]:
 
 def of_cells(book: Book, entry: Entry) -> Iterator[tuple[str, float, float, str]]:
     """Each cell that gives points: its name, its points, their most, and what is said of it."""
-    hidden = private_paths(book.course)
+    hidden = private_paths(book.course.root)
     tests = {test.id: test for test in entry.result.tests} if entry.result is not None else {}
     comments: dict[str, list[str]] = {}
     for cell, comment in entry.comments:
@@ -46,11 +44,3 @@ def without(content: str, paths: list[str]) -> str:
         content = content.replace(path, "…")
     printable = (letter if letter.isprintable() or letter in "\n\t" else "�" for letter in content)
     return "".join(printable)
-
-
-def private_paths(course: courses.Course) -> list[str]:
-    """The folders of this machine that no student is to read, the longest first."""
-    package = Path(__file__).resolve().parents[2]
-    paths = {str(course.root), str(course.root.resolve()), sys.prefix, sys.base_prefix, str(package)}
-    paths.add(str(Path("~").expanduser()))
-    return sorted((path for path in paths if len(path) > 4), key=len, reverse=True)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from nbgrader import utils
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import default
 
+from autograder.files import private_paths
 from autograder.messages import LANGUAGE, number, plural, text
 from autograder.notebook.cells import cut, unique_id
 from autograder.notebook.student_shell import shorten
@@ -121,7 +120,7 @@ class StripTests(NbGraderPreprocessor):
     """Keep hidden tests, tracebacks through tests and the grader's paths out of the feedback."""
 
     def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> Converted:
-        self._paths = _private_paths(Path(coursedir_of(self).root))
+        self._paths = private_paths(Path(coursedir_of(self).root))
         seen: set[str] = set()
         for place, cell in enumerate(nb.cells):
             cell["id"] = unique_id(cell.get("id"), seen, f"cell-{place}")
@@ -156,11 +155,3 @@ class StripTests(NbGraderPreprocessor):
             for path in self._paths:
                 content = content.replace(path, "…")
         return content
-
-
-def _private_paths(root: Path) -> list[str]:
-    """The longest first, so that no tail of one is left."""
-    package = Path(__file__).resolve().parent.parent
-    paths = {str(root), str(root.resolve()), sys.prefix, sys.base_prefix, str(package), str(package.parent)}
-    paths.add(os.path.expanduser("~"))
-    return sorted((path for path in paths if len(path) > 4), key=len, reverse=True)
