@@ -148,7 +148,7 @@ def test_a_server_is_known_by_all_that_a_start_depends_on(monkeypatch: pytest.Mo
 
     first = key()
     assert key() == key(MCI_X="1", EDITOR="vi") == first
-    assert key(PYTHONPATH="/elsewhere") != first != key(MALLOC_ARENA_MAX="1")
+    assert key(PYTHONPATH="/elsewhere") != first != key(MALLOC_ARENA_MAX="321")
     assert own._key("notebook", command.base_environment()) != first
     for module, name, value in (
         (own.sys, "executable", "/other/python"), (state, "of", lambda *_: [("changed", 1, 2, 3)]),
@@ -427,8 +427,17 @@ def test_what_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert not Files("ex", folder / "absent.py", []).there()
 
 
-def test_a_check_and_a_notebook_share_the_server_of_launches() -> None:
-    """Where nothing is set that only a notebook's own launches see."""
+def test_a_check_and_a_notebook_share_the_server_of_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing is set that only a notebook's own launches see; of what has no part in how Python
+    starts, a shell may export what it likes.
+    """
+    for name in own.start_environment("launch", dict(os.environ)).keys() - clean_environment().keys():
+        monkeypatch.delenv(name)
+    for name in ("PYTHON", "MAKEFLAGS", "PS1"):
+        monkeypatch.setenv(name, "python3")
     clean, whole = command.base_environment(clean_environment()), command.base_environment()
     assert own.start_environment("launch", clean) == own.start_environment("launch", whole)
+    monkeypatch.setenv("PYTHONHASHSEED", "1")
+    whole = command.base_environment()
+    assert own.start_environment("launch", clean) != own.start_environment("launch", whole)
     assert own.start_environment("notebook", clean_environment())["HOME"] == os.devnull

@@ -7,9 +7,9 @@ from __future__ import annotations
 import os
 
 # Read by Python, the C library or torch while they start or are loaded: a command that has another value than
-# the server had is executed.
+# the server had is executed. (PYTHON itself, which make and some shells export, is nothing to Python.)
 AT_START = (
-    "PYTHON*", "LANG", "LC_*", "TZ", "LD_*", "MALLOC_*", "GLIBC_*", "OMP_*", "GOMP_*", "KMP_*", "MKL_*",
+    "PYTHON?*", "LANG", "LC_*", "TZ", "LD_*", "MALLOC_*", "GLIBC_*", "OMP_*", "GOMP_*", "KMP_*", "MKL_*",
     "OPENBLAS_*", "TORCH*", "PYTORCH_*", "ATEN_*", "KINETO_*", "NPY_*", "NUMPY_*", "LOGLEVEL", "CUDA_*",
 )  # fmt: skip
 PACKAGES = ("site-packages", "dist-packages")
