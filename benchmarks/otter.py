@@ -174,11 +174,13 @@ def run(cost: Cost, python: Path, cwd: Path, *arguments: str) -> None:
         raise SystemExit(f"otter {arguments[0]}: exit code {done.returncode}\n{done.stdout[-4000:]}")
 
 
-def theirs(python: Path, root: Path, submitted: Path, count: int) -> tuple[Cost, list[str]]:
-    """What otter costs on these copies, and which it did not give full marks."""
+def theirs(
+    python: Path, root: Path, submitted: Path, count: int, asked: dict[str, str]
+) -> tuple[Cost, list[str]]:  # fmt: skip
+    """What otter costs on these copies with these tests, and which it did not give full marks."""
     tests = root / "tests"
     tests.mkdir()
-    for name, text in TESTS.items():
+    for name, text in asked.items():
         (tests / f"{name}.py").write_text(HEAD + text, encoding="utf-8")
     run(Cost(0), python, root, "generate", "-t", "tests", "-o", "autograder.zip")
     cost, short = Cost(count), []
@@ -210,7 +212,7 @@ def main() -> int:
     parser.add_argument("--otter-python", type=Path, metavar="PATH", help="that has it, and ipykernel")
     parser.add_argument("--no-install", action="store_true", help="only if it is there")
     parser.add_argument("--only-install", action="store_true", help="measure nothing")
-    parser.add_argument("--short", action="store_true", help="one copy: that it runs")
+    parser.add_argument("--short", action="store_true", help="one copy, one launch by otter: that it runs")
     asked = parser.parse_args()
     count = 1 if asked.short else asked.copies
     python = asked.otter_python or python_of(cached())
@@ -238,7 +240,8 @@ def main() -> int:
         grading.timed(cost, Path(one), "autograder.cli", "grade", EXERCISE, *options)
         given = grading.marks(course, [EXERCISE])
         print(f"  autograder grade: {cost.wall_s:.0f} s", file=sys.stderr, flush=True)
-        base, short = theirs(python, Path(other), Path(one) / "submitted", count)
+        tests = {name: TESTS[name] for name in ("q1", "q2")} if asked.short else TESTS
+        base, short = theirs(python, Path(other), Path(one) / "submitted", count, tests)
         full = most(Path(one))
     short += [f"{copy[0]}, ours: {points}" for copy, points in given.items()
               if sum(point or 0 for point in points.values()) != full]  # fmt: skip

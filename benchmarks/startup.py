@@ -44,13 +44,14 @@ def measure(arguments: list[str]) -> tuple[float, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--times", type=int, default=11, metavar="N")
-    parser.add_argument("--short", action="store_true", help="two processes for each line")
+    parser.add_argument("--short", action="store_true", help="one process for each line: that it runs")
     options = parser.parse_args()
-    times = 2 if options.short else options.times
+    times = 1 if options.short else options.times
     print(machine.describe("torch"), f"\n{times} processes for each line\n")
     rows, best = [], 0.0
     for name, arguments in CASES.items():
-        measure(arguments)  # its files are in memory then, and compiled
+        if not options.short:
+            measure(arguments)  # its files are in memory then, and compiled
         walls, cpus = zip(*(measure(arguments) for _ in range(times)), strict=True)
         rows.append((name, *(f"{one:.3f}" for one in (min(walls), statistics.median(walls), min(cpus)))))
         best = min(walls) if name == HELP else best
