@@ -23,7 +23,10 @@ class YamlProblem(ValueError):
         self.what, self.accepted, self.line, self.key = what, accepted, line, key
 
 
-class _Loader(yaml.SafeLoader):
+_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's where PyYAML has it: ten times faster
+
+
+class _Loader(_Base):
     """SafeLoader without the guesses about dates and base-60 numbers."""
 
 
@@ -103,7 +106,7 @@ def _plain(loader: _Loader, node: yaml.Node, loc: Loc, lines: dict[Loc, int]) ->
     if isinstance(node, yaml.SequenceNode):
         return [_plain(loader, child, (*loc, i), lines) for i, child in enumerate(node.value)]
     value = loader.construct_object(node, deep=True)
-    plain_text = isinstance(node, yaml.ScalarNode) and node.style is None
+    plain_text = isinstance(node, yaml.ScalarNode) and not node.style  # None, or "" by libyaml
     return _number(value) if plain_text and isinstance(value, str) else value
 
 

@@ -45,21 +45,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def _servers() -> Iterator[Any]:
-    from autograder.launch.warm import keeper
+def notebook_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A warm server for cells and tests without a box, for all the tests of this worker that want one."""
+    from autograder.launch.warm import client, keeper
 
-    with keeper.both(sandbox=False) as servers:
-        yield servers
+    if client.why_not() is not None:
+        yield client.COLD
+        return
+    server = keeper.Server(tmp_path_factory.mktemp("notebooks"), sandbox=False, kind="notebook")
+    assert server.ready() is not None, server.log.read_text()
+    yield client.Servers(notebook=str(server.path))
+    server.close()
 
 
 @pytest.fixture
-def warm(_servers: Any, _course_environment: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cells, tests and launches without a box are forked from warm servers: shared by the tests that ask."""
-    from autograder.launch.warm.client import NOTEBOOK, VARIABLE
+def forked(notebook_server: Any, _course_environment: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """See forking.py."""
+    from forking import fork_cells
 
-    for name, path in ((VARIABLE, _servers.launch), (NOTEBOOK, _servers.notebook)):
-        if path is not None:
-            monkeypatch.setenv(name, path)
+    fork_cells(notebook_server, monkeypatch)
 
 
 @pytest.fixture
@@ -68,10 +72,11 @@ def root() -> Path:
 
 
 @pytest.fixture(scope="session")
-def sample_class(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def sample_class(tmp_path_factory: pytest.TempPathFactory, notebook_server: Any) -> Any:
     """examples/class, graded once (see sample_class.py), by the first of pytest-xdist's workers that asks."""
     import filelock
     import sample_class
+    from forking import fork_cells
 
     shared = tmp_path_factory.getbasetemp()
     if os.environ.get("PYTEST_XDIST_WORKER"):
@@ -81,5 +86,7 @@ def sample_class(tmp_path_factory: pytest.TempPathFactory) -> Any:
         if not kept.exists():
             root = shared / "sample-class"
             root.mkdir()
-            kept.write_bytes(pickle.dumps(sample_class.sample(root)))
+            with pytest.MonkeyPatch.context() as patch:
+                fork_cells(notebook_server, patch)
+                kept.write_bytes(pickle.dumps(sample_class.sample(root)))
         return pickle.loads(kept.read_bytes())

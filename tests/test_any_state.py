@@ -23,6 +23,7 @@ from typing import Any
 
 import pytest
 import tiny_course
+from forking import fork_cells
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from autograder.batch.collect import collect
@@ -378,7 +379,7 @@ class Graded:
 
 
 @pytest.fixture(scope="module")
-def graded(tmp_path_factory: pytest.TempPathFactory) -> Graded:
+def graded(tmp_path_factory: pytest.TempPathFactory, notebook_server: Any) -> Graded:
     root, temp = tmp_path_factory.mktemp("classe"), tmp_path_factory.mktemp("temp")
     course = tiny_course.make_course(root, late="daily")
     for student, (_, make) in STATES.items():
@@ -386,6 +387,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Graded:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AUTOGRADER_KEY_FILE", str(tiny_course.ROOT / "tests" / "data" / "test.key"))
         patch.setattr(tempfile, "tempdir", str(temp))
+        fork_cells(notebook_server, patch)
         started = time.monotonic()
         grade_class(course, students=["right"])
         alone = time.monotonic() - started

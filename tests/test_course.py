@@ -13,7 +13,9 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+import yaml
 
+from autograder import yamlfile
 from autograder.course import Course, CourseError, course_key, find_root, key_fingerprint, load
 
 SMALL = """\
@@ -315,6 +317,16 @@ def test_processes_that_start_together_share_one_key(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code, str(tmp_path)]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
     assert len({process.communicate(timeout=60)[0] for process in running}) == 1
+
+
+def test_without_libyaml_it_is_read_the_same(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_it = yamlfile.read_yaml(root / "course.yaml")
+
+    class Pure(yaml.SafeLoader):
+        yaml_implicit_resolvers = yamlfile._Loader.yaml_implicit_resolvers
+
+    monkeypatch.setattr(yamlfile, "_Loader", Pure)
+    assert yamlfile.read_yaml(root / "course.yaml") == with_it
 
 
 def test_loading_imports_neither_torch_nor_nbgrader(root: Path) -> None:

@@ -53,7 +53,7 @@ DRAWN_SHARE = 0.30   # of an exercise's autograded points, at most, follow drawn
 
 pytestmark = [
     pytest.mark.timeout(600),   # the first run, without tests/runs/, launches everything
-    pytest.mark.usefixtures("warm"),
+    pytest.mark.usefixtures("forked"),
 ]
 
 

@@ -28,6 +28,7 @@ from autograder.batch.whose import Sender
 from autograder.course_model import Late
 from autograder.notebook.late import penalty
 
+pytestmark = pytest.mark.usefixtures("forked")
 DATA = Path(__file__).resolve().parent / "data"
 FRENCH, ENGLISH = DATA / "moodle" / "feuille_fr.csv", DATA / "moodle" / "worksheet_en.csv"
 SCHEMA = json.loads((DATA / "gradescope" / "results.schema.json").read_text(encoding="utf-8"))

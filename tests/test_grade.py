@@ -21,6 +21,8 @@ from autograder.notebook.generate import refusal
 from autograder.notebook.result import CopyResult, TestResult
 from autograder.report.table import class_view, left_by_hand, not_graded_lines
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 
 def open_gradebook(course: courses.Course) -> Any:
     from nbgrader.api import Gradebook

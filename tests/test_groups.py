@@ -23,6 +23,7 @@ from autograder.report.table import class_view, left_by_hand, not_graded_lines
 from autograder.report.why import why
 from autograder.verdict.members import folded, read_members
 
+pytestmark = pytest.mark.usefixtures("forked")
 RIGHT = tiny_course.copy_notebook(written="Parce que.")
 OTHER = tiny_course.copy_notebook(answer="moyenne = 4.0\nunite = 'ms'", written="Autrement.")
 EARLY, LATE = "2031-02-03 10:00:00 UTC", "2031-02-03 14:30:00 UTC"

@@ -15,6 +15,7 @@ from autograder.batch.grade import grade_class
 from autograder.notebook.generate import generate
 from autograder.verdict.hints import hint, hints
 
+pytestmark = pytest.mark.usefixtures("forked")
 ROOT = Path(__file__).resolve().parent.parent
 SCHEME = """\
 === BEGIN MARK SCHEME ===

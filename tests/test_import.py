@@ -103,6 +103,12 @@ def test_names_that_notebooks_use_come_without_torch() -> None:
     assert answer.stdout.split() == ["True", "False"], answer.stderr
 
 
+def test_reading_a_notebook_compiles_no_grammar() -> None:
+    """What a later jsonschema does as it is imported, where Jupyter's packages are: see pyproject.toml."""
+    answer = python("import sys, nbformat, autograder.notebook.check\nprint('lark' in sys.modules)")
+    assert answer.stdout.split() == ["False"], answer.stderr
+
+
 def test_importable_where_posix_modules_do_not_exist() -> None:
     lines = [f"import {module}; print({module!r})" for module in STUDENT_MODULES]
     answer = python("\n".join([_ELSEWHERE, *lines]))

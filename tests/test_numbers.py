@@ -33,6 +33,7 @@ from autograder.verdict.personal import (
     statements,
 )
 
+pytestmark = pytest.mark.usefixtures("forked")
 ROOT = Path(__file__).resolve().parent.parent
 EXAM = "examen"
 STUDENTS = [f"etudiant-{n}" for n in range(300)]

@@ -24,6 +24,7 @@ from autograder.batch.trouble import GradingStopped
 from autograder.notebook.nbconfig import gradebook_url
 from autograder.notebook.result import kept, result_path
 
+pytestmark = pytest.mark.usefixtures("forked")
 WHY_NOT = postgres_server.why_not()
 needs_server = pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "-")
 NUMBERS = itertools.count()
