@@ -131,6 +131,14 @@ def test_a_copy_that_is_not_graded_shows_its_cause_and_no_zero(course: courses.C
     assert steps is not None and "Déposez-le de nouveau" in steps.get_text()
 
 
+def test_a_picture_without_a_description_says_so(course: courses.Course) -> None:
+    src = "data:image/png;base64,iVBORw0KGgo="
+    written = f'<img src="{src}">\n\n![]({src})\n\n![un schéma]({src})\n\n`<img src=x>`'
+    made = page(course, answer_cell(written))
+    told = [picture.get("alt") for picture in BeautifulSoup(made, "html.parser").find_all("img")]
+    assert told == ["Image sans description", "", "un schéma"]
+
+
 def test_a_late_penalty_and_an_unanswered_question_are_told(course: courses.Course) -> None:
     made = words(page(course, answer_cell(comment="No response.", score=0), late_penalty=1.25))
     assert "1,25" in made and "sans réponse" in made and "No response" not in made
