@@ -41,7 +41,12 @@ CELL = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 
-pytestmark = [pytest.mark.launch, pytest.mark.timeout(900)]
+SAVED = {
+    "AUTOGRADER_KEY_FILE": str(ROOT / "tests" / "data" / "test.key"),
+    "AUTOGRADER_RUNS": str(ROOT / "tests" / "runs"),
+}
+
+pytestmark = pytest.mark.timeout(900)   # the first time the page's scripts are launched
 
 
 def cells() -> list[Any]:
@@ -91,11 +96,7 @@ class Done:
         run = [sys.executable, *(["-m", "autograder.cli"] if program == "autograder" else []), *rest]
         answer = subprocess.run(
             run, cwd=self.root, stdin=subprocess.DEVNULL, capture_output=True, text=True, encoding="utf-8",
-            # Each launch is a real one, and made once for all the commands.
-            env={
-                **os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1", "COLUMNS": "140",
-                "AUTOGRADER_RUNS": str(self.root.parent / "runs"),
-            },
+            env={**os.environ, **SAVED, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1", "COLUMNS": "140"},
             timeout=800,
         )  # fmt: skip
         said = answer.stdout + answer.stderr
