@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tiny_course
 
 from autograder import cli
 from autograder.commands import grader, student
@@ -173,6 +174,41 @@ def test_run_of_a_missing_script_names_the_nearest(desk: Path, capsys: pytest.Ca
     assert cli.main(["run", "Labo.py"]) == 2 or (desk / "Labo.py").is_file()  # macOS ignores the case
     assert cli.main(["run", "labo1.py"]) == 2
     assert "`labo.py`" in capsys.readouterr().err
+
+
+def test_run_of_what_is_no_script_names_the_script(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def refused(given: str) -> str:
+        assert cli.main(["run", given]) == 2
+        return capsys.readouterr().err.replace("\u00a0", " ").strip()
+
+    folder = desk / "ex1"
+    folder.mkdir()
+    (folder / "ex1.ipynb").write_text(json.dumps({"cells": [{"source": "%%writefile labo.py\\nprint(1)"}]}))
+    (folder / "donnees.json").write_text("{}")
+    write = "Exécutez d'abord la cellule `%%writefile labo.py` du notebook `ex1.ipynb`"
+    right = f"Donnez le script : `{Path('ex1', 'labo.py')}`."
+    assert write in refused("ex1/labo.py") and "introuvable" in refused("ex1/labo.py")
+    for given, why in (("ex1", "est un dossier"), ("ex1/ex1.ipynb", "n'est pas un script"),
+                       ("ex1/donnees.json", "n'est pas un script")):
+        assert why in refused(given) and right in refused(given) and write in refused(given)
+    (folder / "labo.py").write_text("print(1)")
+    assert refused("ex1") == f"`ex1` est un dossier, pas un script. {right}"
+    (desk / "vide").mkdir()
+    assert refused("vide").endswith("Donnez le script, un fichier `.py`.")
+
+
+@pytest.mark.parametrize("typed", [
+    ["run", "labo.py"], ["check", "mini"], ["check", "mini", "--watch"], ["pack", "mini", "--id", "a"],
+    ["course"], ["collect", "."], ["collect", "--exchange"], ["grade", "--no-sandbox"], ["report"],
+    ["export"], ["release", "--check"],
+], ids=" ".join)  # fmt: skip
+def test_a_wrong_course_yaml_is_told_in_one_message(
+    desk: Path, capsys: pytest.CaptureFixture[str], typed: list[str]
+) -> None:
+    yaml = tiny_course.COURSE.replace("LATE", "none").replace("[DATA]", "[]").replace("nproc:", "nprocs:")
+    (desk / "course.yaml").write_text(yaml, encoding="utf-8")
+    assert cli.main(typed) == 2
+    assert "launch.nprocs = 2 is an unknown key; did you mean nproc?" in capsys.readouterr().err
 
 
 def test_run_of_a_real_script(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -241,8 +241,47 @@ def test_a_check_in_a_notebook_is_shown_and_stored_as_one_line(course: courses.C
 
 
 def test_a_script_that_is_no_regular_file(course: courses.Course, tmp_path: Path) -> None:
-    with pytest.raises(CopyError, match=r"labo\.py"):
-        examine_script(tmp_path / "labo.py", "mini", course)
+    script = tmp_path / "labo.py"
+
+    def why() -> str:
+        with pytest.raises(CopyError) as refused:
+            examine_script(script, "mini", course)
+        return str(refused.value)
+
+    assert why() == f"`{script}` est introuvable."
+    script.mkdir()
+    assert "est un dossier" in why()
+    script.rmdir()
+    script.write_text("#" * 300_000)
+    assert why() == f"`{script}` n'est pas un fichier ordinaire d'au plus 200 ko."
+
+
+def test_a_script_that_no_cell_has_written_yet(course: courses.Course, tmp_path: Path) -> None:
+    nbformat.write(tiny_course.copy_notebook(), tmp_path / "mini.ipynb")
+    with pytest.raises(CopyError, match=r"Exécutez d'abord la cellule `%%writefile labo\.py`"):
+        check("mini", tmp_path / "labo.py")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [("nulle-part", None, "`{}` est introuvable."),
+     ("x.zip", b"PK", "`{}` n'est ni un dossier, ni un notebook"),
+     ("table.yaml", b"course:", "`{}` n'est ni un dossier, ni un notebook"),
+     ("mini.ipynb", b"", "Retrouvez-en une copie entière, puis vérifiez-la ou rendez-la"),
+     ("mini.ipynb", b'{"cells": [', "Retrouvez-en une copie entière, puis vérifiez-la ou rendez-la"),
+     ("mini.ipynb", b"<html>", "puis vérifiez-le ou rendez-le")],
+)  # fmt: skip
+def test_whoever_only_checks_is_not_told_of_a_copy_that_was_handed_in(
+    course: courses.Course, tmp_path: Path, name: str, content: bytes | None, why: str
+) -> None:
+    given = tmp_path / "bureau" / name
+    given.parent.mkdir()
+    if content is not None:
+        given.write_bytes(content)
+    with pytest.raises(CopyError) as refused:
+        check("mini", given)
+    told = str(refused.value).replace("\u00a0", " ")
+    assert why.format(given) in told and "époser" not in told and "éposez" not in told
 
 
 # ------------------------------------------------------------------------------------------ late

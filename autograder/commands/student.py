@@ -35,15 +35,21 @@ def run(labo: Path, *, nproc: int | None, env: Sequence[str], timeout: float | N
         return usage(text("cli.bad-nproc", given=nproc))
     if timeout is not None and not 0 < timeout < float("inf"):
         return usage(text("cli.bad-timeout", given=timeout))
-    if not labo.is_file():
-        return usage(_no_such_file(labo))
+
+    from autograder.notebook.given import not_a_script
+
+    if (why := not_a_script(labo)) is not None:
+        return usage(why)
 
     from autograder.launch import launch
     from autograder.verdict import detail
     from autograder.verdict.diagnosis import diagnose
 
     variables = {name: value for name, _, value in pairs}
-    result = launch(str(labo), nproc=nproc, env=variables, time_limit_s=timeout)
+    try:
+        result = launch(str(labo), nproc=nproc, env=variables, time_limit_s=timeout)
+    except CourseError as error:
+        return usage(str(error))
     diagnosis = diagnose(result)
     if detail.worth_it(result, diagnosis):
         again = launch(str(labo), nproc=nproc, env=variables, time_limit_s=timeout, detail=True)
@@ -224,16 +230,6 @@ def _copy_folder(assignment: str) -> Path:
         return find_copy(assignment, Path.cwd())
     except HandinError:
         return Path.cwd()  # a labo.py alone, or nothing: the check says which
-
-
-def _no_such_file(given: Path) -> str:
-    from autograder.batch.handin import nearest
-
-    siblings = [path.name for path in given.parent.glob("*.py")] if given.parent.is_dir() else []
-    near = nearest(given.name, siblings)
-    if near:
-        return text("cli.no-such-file-near", given=given, near=given.with_name(near))
-    return text("cli.no-such-file", given=given)
 
 
 def _print_json(data: dict[str, Any]) -> None:

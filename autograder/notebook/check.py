@@ -17,13 +17,14 @@ from autograder.launch.warm.client import Servers
 from autograder.leftovers import TOKEN
 from autograder.messages import text
 from autograder.notebook.apart import clean_environment
-from autograder.notebook.cells import LABO, CopyError
+from autograder.notebook.cells import CopyError
 from autograder.notebook.examine import (
     examine,
     examine_files,
     examine_notebook,
     examine_script,
 )
+from autograder.notebook.given import LABO, absent
 from autograder.notebook.received import nearest_notebook
 from autograder.notebook.result import CopyResult
 
@@ -74,9 +75,11 @@ def _result(assignment: str, path: Path) -> CopyResult:
     if path.suffix == ".py":
         return examine_script(path, assignment, course)
     if path.is_file():
+        if path.suffix != ".ipynb":
+            raise CopyError(text("given.no-copy", given=path))
         return examine_notebook(path, assignment, course)
     if not path.is_dir():
-        raise CopyError(text("grading.unreadable", name=path.name, detail="absent"))
+        raise CopyError(absent(path))
     notebook = path / f"{assignment}.ipynb"
     if notebook.is_file():
         return examine_notebook(notebook, assignment, course)

@@ -16,7 +16,8 @@ from autograder import course as courses
 from autograder.launch import engine
 from autograder.launch.warm.client import Servers, told
 from autograder.messages import text
-from autograder.notebook.cells import LABO, CopyError, read_notebook, source_cells
+from autograder.notebook.cells import CopyError, read_notebook, source_cells
+from autograder.notebook.given import LABO
 from autograder.notebook.repair import Skeleton, skeleton
 from autograder.notebook.result import CopyResult, copy_sha256
 from autograder.notebook.testcells import Trusted

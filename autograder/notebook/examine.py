@@ -16,7 +16,6 @@ from autograder import course as courses
 from autograder.messages import text
 from autograder.notebook import numbers
 from autograder.notebook.cells import (
-    LABO,
     CopyError,
     file_body,
     needed_names,
@@ -25,6 +24,7 @@ from autograder.notebook.cells import (
     written_file,
 )
 from autograder.notebook.exam import Exam, fingerprint, name_of, prepare, versions
+from autograder.notebook.given import LABO, unreadable_script
 from autograder.notebook.launches import with_launches
 from autograder.notebook.received import file_problems, nearest_notebook, read_submitted
 from autograder.notebook.repair import Repaired, Skeleton, repair
@@ -84,7 +84,7 @@ def examine_script(path: Path, assignment: str, course: courses.Course | None) -
     started = time.monotonic()
     content = read_regular(path, MAX_FILE)
     if content is None:
-        raise CopyError(text("grading.file-unreadable", name=path.name, ko=MAX_FILE // 1000))
+        raise CopyError(unreadable_script(path, MAX_FILE))
     beside = path.resolve().parent / f"{assignment}.ipynb"
     exam = prepare(assignment, course, own=beside)
     name = path.name if path.name in exam.files else LABO
