@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
+
 from autograder.launch.run import RankLog, Request, Run
 from autograder.report.run_view import check_view, clean, diagnosis_lines, view
+from autograder.verdict import catalogue
 from autograder.verdict.diagnosis import Diagnosis
 
 
@@ -129,6 +134,20 @@ def test_a_check_shows_findings_advice_and_score() -> None:
 def test_a_perfect_check_says_how_to_hand_in() -> None:
     tests = [{"id": "a", "status": "passed", "points": 1.0, "max_points": 1.0, "message": "", "advice": ""}]
     assert "autograder pack ex1-rang" in check_view(a_check(tests=tests))
+
+
+def test_a_script_that_differs_from_its_cell_is_not_congratulated_for_it() -> None:
+    tests = [{"id": "a", "status": "passed", "points": 1.0, "max_points": 1.0, "message": "", "advice": ""}]
+    shown = " ".join(check_view(a_check(tests=tests, flags=["file-differs"]), ["labo.py diffère"]).split())
+    assert "Remarque : labo.py diffère" in shown and "autograder check ex1-rang FICHIER" in shown
+    assert "Tout est réussi ici" not in shown and "autograder pack" not in shown
+
+
+@pytest.mark.parametrize("flag", [*catalogue.ids(), "file-differs", "other-student", "de-l-exercice"])
+def test_a_flag_is_told_in_words_or_not_at_all(flag: str) -> None:
+    shown = check_view(a_check(flags=[flag]))
+    assert not re.search(rf"Remarque\W+{flag}$", shown, re.MULTILINE) and "{" not in shown
+    assert ("Remarque" in shown) == (flag in catalogue.ids())
 
 
 def test_hidden_tests_are_not_a_failure_of_the_student() -> None:

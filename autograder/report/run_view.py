@@ -17,6 +17,7 @@ from autograder.messages import has, number, plural, template, text
 from autograder.report import timeline, timeline_text
 from autograder.verdict.texts import ANSI
 
+FILE_DIFFERS = "file-differs"  # a copy's flag: its script is not what the notebook's cell writes
 MAX_LINES = 60  # of one rank's stream: the first and last half are shown
 
 # Every control character but tab and newline, and the Unicode marks that reorder text on screen.
@@ -130,10 +131,14 @@ def check_view(
 
 
 def _flags(result: Mapping[str, Any]) -> Iterator[str]:
-    """A flag in words where the catalogue has them: the diagnosis of that name."""
+    """What the flags say in words: the diagnosis of that name, or what it is called for short.
+
+    The others have a remark of their own, or are an exercise's own, for whoever grades.
+    """
     for flag in result.get("flags", ()):
-        key = f"diagnosis.{flag}.finding"
-        yield clean(template(key)) if has(key) and "{" not in template(key) else str(flag)
+        whole, short = f"diagnosis.{flag}.finding", f"misconception.{flag}"
+        if has(short):
+            yield clean(template(whole) if "{" not in template(whole) else template(short))
 
 
 def _score(result: Mapping[str, Any]) -> Iterator[str]:
@@ -154,7 +159,10 @@ def _score(result: Mapping[str, Any]) -> Iterator[str]:
         yield text("check_view.hidden-count", count=len(hidden), s=plural(len(hidden)), points=points)
     others = [test for test in result["tests"] if test not in hidden]
     if others and all(test["status"] == "passed" for test in others):
-        yield text("check_view.all-passed", assignment=name)
+        if FILE_DIFFERS in result.get("flags", ()):  # what may have been edited last is not what passed
+            yield from _wrapped("", text("check_view.cell-passed", assignment=name))
+        else:
+            yield text("check_view.all-passed", assignment=name)
 
 
 def _rank_title(run: Run, log: RankLog) -> str:
