@@ -55,6 +55,12 @@ def test_a_rank_that_the_launcher_ended_is_not_blamed() -> None:
     assert "rang 0 (arrêté par torchrun" in shown and "rang 1 (code 1)" in shown
 
 
+def test_a_rank_that_was_stopped_after_its_end_had_ended() -> None:
+    ended = RankLog(1, 1, -15, "", "", reached_end=True)
+    shown = view(a_run(RankLog(0, 0, 1, "", ""), ended, exit_code=1), None)
+    assert "rang 1 (arrivé à sa fin, puis arrêté" in shown and "un autre rang" not in shown
+
+
 def test_at_our_own_limit_no_other_rank_is_said_to_have_failed() -> None:
     ranks = RankLog(0, 0, -15, "", ""), RankLog(1, 1, -15, "", "")
     shown = view(a_run(*ranks, exit_code=1, timed_out=True), None)

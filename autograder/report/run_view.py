@@ -168,6 +168,8 @@ def _score(result: Mapping[str, Any]) -> Iterator[str]:
 def _rank_title(run: Run, log: RankLog) -> str:
     title = text("run_view.rank", rank=log.rank)
     if log.exit_code == -15:  # not this rank's own end: the launcher's SIGTERM, or ours at the limit
+        if log.reached_end:  # stopped while Python was closing: its work was over
+            return f"{title} ({text('run_view.rank-closing')})"
         ended_by_us = run.timed_out or run.output_limited
         return f"{title} ({text('run_view.rank-ended' if ended_by_us else 'run_view.rank-stopped')})"
     return f"{title} ({text('run_view.rank-end', code=log.exit_code)})" if log.exit_code else title
