@@ -189,7 +189,8 @@ def test_check_of_nothing_or_of_an_unknown_assignment(course: courses.Course, tm
         check("mini", folder / "labo.py")
     with pytest.raises(courses.CourseError, match="mini"):
         check("minis", folder)
-    assert check("mini", folder).graded is False
+    with pytest.raises(CopyError, match="autograder check mini CHEMIN"):
+        check("mini", folder)
 
 
 def test_check_of_the_source_itself_has_no_remark_on_its_hidden_tests(course: courses.Course) -> None:
@@ -224,6 +225,44 @@ def test_check_on_a_student_s_machine_uses_the_notebook_s_own_tests(
     result = check("mini", desk / "mini")
     assert [test.points for test in result.tests] == [2, 2]  # the hidden part is not there
     assert result.graded
+
+
+@pytest.fixture
+def desk(course: courses.Course, tmp_path_factory: pytest.TempPathFactory, monkeypatch: Any) -> Path:
+    """A student's course folder, and the current one: course.yaml, the notebook in a folder of its name."""
+    desk = tmp_path_factory.mktemp("desk")
+    shutil.copyfile(course.root / "course.yaml", desk / "course.yaml")
+    made = tiny_course.hand_in(course.root, "alice", tiny_course.copy_notebook(answer="moyenne = 3.0"))
+    shutil.copytree(made, desk / "mini")
+    monkeypatch.chdir(desk)
+    return desk
+
+
+def test_check_in_a_student_s_course_folder_finds_the_exercise_below(desk: Path) -> None:
+    assert [test.points for test in check("mini").tests] == [2, 2]
+    (desk / "essai.py").write_text("print(42)")
+    assert check("mini", "essai.py").score == 2   # the tests are those of the notebook below
+    (desk / "autre").mkdir()
+    (desk / "autre" / "labo.py").write_text("print(42)")
+    assert check("mini", "autre").score == 2
+
+
+def test_where_there_is_no_test_a_student_is_told_where_they_are(desk: Path) -> None:
+    def why() -> str:
+        with pytest.raises(CopyError) as refused:
+            check("mini", "essai.py")
+        assert "source" not in str(refused.value) and "release" not in str(refused.value)
+        return str(refused.value)
+
+    (desk / "essai.py").write_text("print(42)")
+    shutil.rmtree(desk / "mini")
+    assert "ni à côté ni dans le dossier `mini` du cours" in why()
+    (desk / "course.yaml").unlink()
+    assert "Placez-vous dans le dossier du cours" in why()
+    (desk / "course.yaml").write_text(tiny_course.COURSE.replace("LATE", "none").replace("[DATA]", "[]"))
+    (desk / "source").mkdir()
+    with pytest.raises(CopyError, match=r"ni dans `source/`, ni dans `release/`"):
+        check("mini", "essai.py")   # an instructor's folder
 
 
 def test_a_notebook_that_checks_itself_does_not_do_so_for_ever(course: courses.Course) -> None:
