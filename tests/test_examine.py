@@ -259,6 +259,8 @@ def test_where_there_is_no_test_a_student_is_told_where_they_are(desk: Path) -> 
     assert "ni à côté ni dans le dossier `mini` du cours" in why()
     (desk / "course.yaml").unlink()
     assert "Placez-vous dans le dossier du cours" in why()
+    with pytest.raises(CopyError, match="Placez-vous dans le dossier du cours"):
+        check("mini")
     (desk / "course.yaml").write_text(tiny_course.COURSE.replace("LATE", "none").replace("[DATA]", "[]"))
     (desk / "source").mkdir()
     with pytest.raises(CopyError, match=r"ni dans `source/`, ni dans `release/`"):

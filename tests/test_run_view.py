@@ -7,7 +7,7 @@ import re
 import pytest
 
 from autograder.launch.run import RankLog, Request, Run
-from autograder.report.run_view import check_view, clean, diagnosis_lines, view
+from autograder.report.run_view import check_view, clean, diagnosis_lines, unsaid_place, view
 from autograder.verdict import catalogue
 from autograder.verdict.diagnosis import Diagnosis
 
@@ -87,6 +87,16 @@ def test_what_the_cause_says_already_is_not_said_twice() -> None:
     assert diagnosis_lines(found, "import torch\n1/0\n") == ["Cause\u00a0: Rang 1, ligne 2 : `1/0`"]
 
 
+@pytest.mark.parametrize(
+    ("message", "where"),
+    [("Rangs 0 et 1 : `KeyError`", "ligne 4"), ("Rangs 1, 0 et 2 : `KeyError`", "ligne 4"),
+     ("Le rang 0 se tait", "ligne 4"), ("Le rang 10 se tait (ligne 41)", "rang 0, ligne 4"),
+     ("Les rangs 1 et 2, ligne 4", "rang 0")],
+)  # fmt: skip
+def test_only_the_place_that_the_message_does_not_name_is_added(message: str, where: str) -> None:
+    assert unsaid_place({"rank": 0, "line": 4, "message": message}) == where
+
+
 def test_a_line_out_of_the_script_is_not_quoted() -> None:
     assert len(diagnosis_lines({"rank": None, "line": 9, "message": "m", "advice": ""}, "x = 1\n")) == 1
 
@@ -135,6 +145,25 @@ def test_a_check_shows_findings_advice_and_score() -> None:
     assert "Remarque\u00a0: copie réparée" in shown
     assert "5,5 / 12" in shown
     assert "pack" not in shown
+
+
+def test_the_cause_comes_first_and_its_advice_once() -> None:
+    advice = "Remplacez la ligne."
+    cause = {"rank": 0, "line": None, "message": "Il reste un trou.", "advice": advice}
+    tests = [{"id": name, "status": "failed", "points": 0.0, "max_points": 1.0,
+              "message": "Un texte manque.", "advice": f"{advice}\nRelisez."} for name in "ab"]  # fmt: skip
+    shown = check_view(a_check(tests=tests, diagnosis=cause)).splitlines()
+    assert shown[:2] == ["Cause (rang 0)\u00a0: Il reste un trou.", f"À essayer\u00a0: {advice}"]
+    assert "\n".join(shown).count(advice) == 1 and "\n".join(shown).count("Relisez.") == 2
+    said = [{**test, "message": "Il reste un trou."} for test in tests]   # the tests say it themselves
+    assert "Cause" not in check_view(a_check(tests=said, diagnosis=cause))
+
+
+def test_a_remark_on_what_passed_comes_after_it() -> None:
+    late = {"rank": 1, "line": None, "message": "Le rang 1 arrive en retard.", "advice": "Cherchez."}
+    passed = [{"id": "a", "status": "passed", "points": 1.0, "max_points": 1.0, "message": "", "advice": ""}]
+    shown = check_view(a_check(tests=passed, diagnosis=late))
+    assert shown.index("✔ a") < shown.index("en retard") < shown.index("Tout est réussi")
 
 
 def test_a_perfect_check_says_how_to_hand_in() -> None:

@@ -85,7 +85,10 @@ def _result(assignment: str, path: Path) -> CopyResult:
     for notebook in (path / name, path / assignment / name):  # its own folder, or the course's
         if notebook.is_file():
             return examine_notebook(notebook, assignment, course)
-    nothing = text("given.no-notebook", wanted=name, folder=here, assignment=assignment)
+    nothing = text(
+        "given.no-notebook" if course is not None else "grading.no-tests-no-course",
+        wanted=name, folder=here, assignment=assignment,
+    )  # fmt: skip
     if (here / f"{here.name}.ipynb").is_file():  # another exercise's own folder, and its labo.py
         raise CopyError(nothing)
     if course is None and (path / LABO).is_file():

@@ -22,6 +22,7 @@ MAX_LINES = 60  # of one rank's stream: the first and last half are shown
 
 # Every control character but tab and newline, and the Unicode marks that reorder text on screen.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_RANKS = re.compile(r"\brangs?\s+(\d+(?:(?:, | et )\d+)*)")  # « rang 1 », « rangs 0, 1 et 2 »
 _MARKS = {"passed": "✔", "partial": "◐", "failed": "✘", "skipped": "–", "not_graded": "?"}
 
 
@@ -98,11 +99,15 @@ def check_view(
     result: Mapping[str, Any], remarks: Sequence[str] = (),
     pictures: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
-    """A check's JSON as text: each test with what was found and what to try, then the score.
+    """A check's JSON as text: the cause of what failed, each test with what was found and what to try, then
+    the score.
 
     `pictures`: the timelines to show, by test, where it did not pass (see launches.py).
     """
-    lines: list[str] = []
+    diagnosis = result.get("diagnosis")
+    cause = diagnosis if diagnosis and not _told(diagnosis, result["tests"]) else None
+    first = cause is not None and any(test["status"] not in ("passed", "skipped") for test in result["tests"])
+    lines: list[str] = [*diagnosis_lines(cause), ""] if cause and first else []
     for test in result["tests"]:
         status = str(test["status"])
         # Skipped without a word: all its tests are hidden ones, which a student's machine does not have.
@@ -118,16 +123,21 @@ def check_view(
         if status != "passed":
             for part in (test.get("message"), test.get("advice")):
                 for line in clean(str(part or "")).strip().splitlines():
-                    lines += _wrapped("    ", line, "    ")
+                    if not (cause and first and line == clean(str(cause["advice"]))):  # told once, on top
+                        lines += _wrapped("    ", line, "    ")
             lines += [f"    {line}" for line in (pictures or {}).get(test["id"], ())]
     lines.append("")
     lines += [text("check_view.remark", remark=remark) for remark in (*remarks, *_flags(result))]
-    diagnosis = result.get("diagnosis")
-    shown = "\n".join(lines)
-    if diagnosis and str(diagnosis["message"]).strip() not in shown.replace("\n    ", " "):
-        lines += [*diagnosis_lines(diagnosis), ""]
+    if cause and not first:
+        lines += [*diagnosis_lines(cause), ""]
     lines += _score(result)
     return "\n".join(lines)
+
+
+def _told(diagnosis: Mapping[str, Any], tests: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a test that is shown says this cause itself."""
+    shown = [str(test.get("message")) for test in tests if test["status"] != "passed"]
+    return any(str(diagnosis["message"]).strip() in message for message in shown)
 
 
 def _flags(result: Mapping[str, Any]) -> Iterator[str]:
@@ -210,9 +220,11 @@ def unsaid_place(diagnosis: Mapping[str, Any]) -> str:
     """The rank and line of a diagnosis, less what its message says already."""
     said = str(diagnosis["message"]).casefold()
     rank, line = diagnosis.get("rank"), diagnosis.get("line")
+    ranks = {named for listed in _RANKS.findall(said) for named in re.findall(r"\d+", listed)}
+    here = text("run_view.where-line", line=line)
     return place(
-        None if rank is not None and text("run_view.where-rank", rank=rank) in said else rank,
-        None if line is not None and text("run_view.where-line", line=line) in said else line,
+        None if str(rank) in ranks else rank,
+        None if re.search(rf"{re.escape(here)}(?!\d)", said) else line,
     )
 
 
