@@ -74,6 +74,15 @@ def test_a_wrong_command_line_is_2(arguments: list[str], capsys: pytest.CaptureF
     assert "usage: autograder" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("typed", [["check", "ex1-rang", "--wotch"], ["course", "ex1-rang"]])
+def test_an_unknown_option_is_told_with_the_command_s_own(
+    typed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(typed) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"usage: autograder {typed[0]} [-h]") and typed[-1] in told
+
+
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--help"]) == 0
     shown = capsys.readouterr().out
@@ -257,6 +266,13 @@ def test_check_exit_codes_and_json(
     assert set(data["tests"][0]) == {"id", "status", "points", "max_points", "message", "advice"}
 
 
+def test_an_instructor_s_source_is_not_to_be_handed_in(tmp_path: Path) -> None:
+    tiny_course.make_course(tmp_path)
+    source = tmp_path / "source" / "mini"
+    for place, hands_in in ((source, False), (source / "mini.ipynb", False), (tmp_path / "mini", True)):
+        assert ("autograder pack" in student.check_text(a_result(), place)) == hands_in
+
+
 def test_check_json_knows_four_statuses(
     desk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -351,6 +367,8 @@ def test_pack_without_an_id_takes_the_login_name(
 def test_pack_says_in_french_what_is_missing(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["pack", "ex1-rang", "--id", "a"]) == 2
     assert "Le notebook" in capsys.readouterr().err
+    assert cli.main(["pack", "ex1-rang", "--id", "VOTRE_IDENTIFIANT"]) == 2   # as the pages print it
+    assert "à remplacer par votre identifiant" in capsys.readouterr().err and not list(desk.glob("*.zip"))
     assert cli.main(["pack", "ex1-rang", "--id", "a/b"]) == 2
     assert "--id a-b" in capsys.readouterr().err
 

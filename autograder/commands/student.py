@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 RUN_SCHEMA = 1
 CHECK_SCHEMA = 1
 DIAGNOSIS_KEYS = ("id", "rank", "line", "message", "advice")
+PLACEHOLDER = "VOTRE_IDENTIFIANT"  # what the pages write for a student's own id
 DEFAULT_FILES = ("labo.py",)  # what a copy holds beside its notebook where no course.yaml says it
 
 
@@ -106,19 +107,21 @@ def check(assignment: str, path: Path | None, *, as_json: bool, watch: bool = Fa
     if as_json:
         _print_json(check_json(result))
     else:
-        print(check_text(result))
+        print(check_text(result, place))
     if not result.graded:
         return NOT_GRADED
     return OK if result.passed else FAILED
 
 
-def check_text(result: CopyResult) -> str:
-    """The same in French."""
+def check_text(result: CopyResult, place: Path) -> str:
+    """The same in French. `place`: what was checked; an instructor's source is not handed in."""
     from autograder.report.launches import pictures
     from autograder.report.run_view import check_view
 
     told = check_json(result) | {"tests": [dataclasses.asdict(test) for test in result.tests]}
-    return check_view(told, result.remarks, pictures(result.cells))
+    root = find_root(place)
+    source = root is not None and place.resolve().is_relative_to(root / "source")
+    return check_view(told, result.remarks, pictures(result.cells), source=source)
 
 
 def check_json(result: CopyResult) -> dict[str, Any]:
@@ -148,6 +151,8 @@ def pack(assignment: str, student: str | None, folder: Path | None) -> int:
     from autograder.batch.handin import HandinError, default_student_id
     from autograder.batch.handin import pack as write
 
+    if student == PLACEHOLDER:
+        return usage(text("cli.placeholder-id"))
     try:
         one = _known(assignment)
         declared = one.files if one else DEFAULT_FILES

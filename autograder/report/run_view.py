@@ -97,12 +97,13 @@ def diagnosis_lines(
 
 def check_view(
     result: Mapping[str, Any], remarks: Sequence[str] = (),
-    pictures: Mapping[str, Sequence[str]] | None = None,
+    pictures: Mapping[str, Sequence[str]] | None = None, *, source: bool = False,
 ) -> str:
     """A check's JSON as text: the cause of what failed, each test with what was found and what to try, then
     the score.
 
-    `pictures`: the timelines to show, by test, where it did not pass (see launches.py).
+    `pictures`: the timelines to show, by test, where it did not pass (see launches.py). `source`: it was the
+    instructor's own notebook, which nobody hands in.
     """
     diagnosis = result.get("diagnosis")
     cause = diagnosis if diagnosis and not _told(diagnosis, result["tests"]) else None
@@ -130,7 +131,7 @@ def check_view(
     lines += [text("check_view.remark", remark=remark) for remark in (*remarks, *_flags(result))]
     if cause and not first:
         lines += [*diagnosis_lines(cause), ""]
-    lines += _score(result)
+    lines += _score(result, source)
     return "\n".join(lines)
 
 
@@ -151,7 +152,7 @@ def _flags(result: Mapping[str, Any]) -> Iterator[str]:
             yield clean(template(whole) if "{" not in template(whole) else template(short))
 
 
-def _score(result: Mapping[str, Any]) -> Iterator[str]:
+def _score(result: Mapping[str, Any], source: bool) -> Iterator[str]:
     name = result["assignment"]
     if not result["graded"]:
         yield from _wrapped("", text("check_view.not-graded", assignment=name, cause=result["cause"]))
@@ -172,7 +173,7 @@ def _score(result: Mapping[str, Any]) -> Iterator[str]:
         if FILE_DIFFERS in result.get("flags", ()):  # what may have been edited last is not what passed
             yield from _wrapped("", text("check_view.cell-passed", assignment=name))
         else:
-            yield text("check_view.all-passed", assignment=name)
+            yield text("check_view.all-passed-source" if source else "check_view.all-passed", assignment=name)
 
 
 def _rank_title(run: Run, log: RankLog) -> str:
