@@ -26,6 +26,8 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _student_commands(commands)
     _grader_commands(commands)
+    for command in commands.choices.values():
+        command.set_defaults(parser=command)
     return parser
 
 
@@ -165,7 +167,9 @@ def _json_option(parser: argparse.ArgumentParser) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     _speak_utf8()
     try:
-        arguments = build_parser().parse_args(argv)
+        arguments, unknown = build_parser().parse_known_args(argv)
+        if unknown:  # told with the options of the command that was typed
+            arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     except SystemExit as stop:  # argparse has said why
         return int(stop.code or 0)
     try:

@@ -20,8 +20,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autograder.course import find_root
-from autograder.launch import box
+from autograder.course import CourseError, find_root, load
+from autograder.launch import box, command
 from autograder.launch.warm import client as warm
 from autograder.messages import number, plural, text
 
@@ -35,7 +35,6 @@ MINIMUM_DISK_GIB = 0.5
 MINIMUM_MEMORY_GIB = 1.5  # two ranks hold about 0.3 GiB each, the launcher as much
 TORCH_LIMIT_S = 120.0  # a first import from a cold network disk is slow
 LAUNCH_LIMIT_S = 120.0
-CONNECT_LIMIT_S = 2.0  # between two machines of one cluster
 
 # Modules that a file of the same name in the current folder hides from every rank.
 _SHADOWED = ("torch", "numpy", "random", "json", "socket", "signal", "time", "types", "logging", "queue")
@@ -77,20 +76,19 @@ class Finding:
 
 def examine(*, launch: bool = True, folder: Path | None = None) -> Iterator[Finding]:
     """Every finding, in the order in which the next ones depend on it; the trial launch comes last."""
-    from autograder.launch.command import COURSE_PORT
-
     folder = folder or Path.cwd()
     yield check_python(sys.version_info[:2])
     torch = ask_torch()
     yield from check_torch(torch)
     yield check_numpy()
     yield check_torchrun()
-    yield check_port(COURSE_PORT)
+    yield check_port(command.COURSE_PORT)
     yield check_hostname(socket.gethostname())
     yield check_gpu(torch)
     yield check_disk(folder)
     yield check_memory()
     yield check_files(folder)
+    yield from check_course(folder)
     yield check_versions()
     yield from check_slurm(os.environ)
     yield from check_sandbox(folder)
@@ -108,10 +106,10 @@ def check_python(version: Sequence[int]) -> Finding:
 def ask_torch(executable: str = sys.executable) -> dict[str, Any]:
     """What torch says of itself: version, gloo, gpus; or {"error": why it cannot be imported}."""
     # Not from the current folder, whose torch.py would answer; check_files speaks of that one.
-    command = [executable, "-P", "-c", _ASK_TORCH]
+    asked = [executable, "-P", "-c", _ASK_TORCH]
     try:
         answer = subprocess.run(
-            command, capture_output=True, text=True, timeout=TORCH_LIMIT_S, encoding="utf-8",
+            asked, capture_output=True, text=True, timeout=TORCH_LIMIT_S, encoding="utf-8",
             errors="replace", stdin=subprocess.DEVNULL,
         )  # fmt: skip
         found = json.loads(answer.stdout.strip().splitlines()[-1])
@@ -212,6 +210,17 @@ def check_files(folder: Path) -> Finding:
     return _finding("files", "ok", text("doctor.files.found"))
 
 
+def check_course(folder: Path) -> Iterator[Finding]:
+    """Inside a course's folder: what every other command reads first. Nothing elsewhere."""
+    if (root := find_root(folder)) is not None:
+        try:
+            load(root)
+            yield _finding("course", "ok", text("doctor.course.found"))
+        except CourseError as error:
+            first = str(error).splitlines()[0]
+            yield _finding("course", "fail", text("doctor.course.missing", error=first))
+
+
 def check_versions() -> Finding:
     names = ["autograder", "ipython", "nbformat", "jupyterlab", "nbgrader"]
     there = {name: _version(name) for name in names}
@@ -229,7 +238,7 @@ def check_slurm(environ: Mapping[str, str]) -> Iterator[Finding]:
     from autograder.verdict import slurm
 
     if slurm.in_allocation(environ):
-        answered = answers(environ.get("MASTER_ADDR", ""), environ.get("MASTER_PORT", ""))
+        answered = command.answers(environ.get("MASTER_ADDR", ""), environ.get("MASTER_PORT", ""))
         yield from map(of_slurm, slurm.checks(environ, answered=answered))
 
 
@@ -237,17 +246,6 @@ def of_slurm(found: SlurmFinding) -> Finding:
     """A `verdict.slurm` finding as one of the doctor's."""
     title = text(f"slurm.{found.id}.title")
     return Finding(f"slurm-{found.id}", found.status, title, found.found, found.advice)
-
-
-def answers(address: str, port: str) -> bool:
-    """Whether some program listens there, before any rank of this job does."""
-    if not address or not port.isdecimal():
-        return False
-    try:
-        socket.create_connection((address, int(port)), timeout=CONNECT_LIMIT_S).close()
-    except (OSError, OverflowError):
-        return False
-    return True
 
 
 def check_sandbox(folder: Path) -> Iterator[Finding]:

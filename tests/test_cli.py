@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tiny_course
 
 from autograder import cli
 from autograder.commands import grader, student
@@ -71,6 +72,15 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 def test_a_wrong_command_line_is_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(arguments) == 2
     assert "usage: autograder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("typed", [["check", "ex1-rang", "--wotch"], ["course", "ex1-rang"]])
+def test_an_unknown_option_is_told_with_the_command_s_own(
+    typed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(typed) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"usage: autograder {typed[0]} [-h]") and typed[-1] in told
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -175,6 +185,41 @@ def test_run_of_a_missing_script_names_the_nearest(desk: Path, capsys: pytest.Ca
     assert "`labo.py`" in capsys.readouterr().err
 
 
+def test_run_of_what_is_no_script_names_the_script(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def refused(given: str) -> str:
+        assert cli.main(["run", given]) == 2
+        return capsys.readouterr().err.replace("\u00a0", " ").strip()
+
+    folder = desk / "ex1"
+    folder.mkdir()
+    (folder / "ex1.ipynb").write_text(json.dumps({"cells": [{"source": "%%writefile labo.py\\nprint(1)"}]}))
+    (folder / "donnees.json").write_text("{}")
+    write = "Exécutez d'abord la cellule `%%writefile labo.py` du notebook `ex1.ipynb`"
+    right = f"Donnez le script : `{Path('ex1', 'labo.py')}`."
+    assert write in refused("ex1/labo.py") and "introuvable" in refused("ex1/labo.py")
+    for given, why in (("ex1", "est un dossier"), ("ex1/ex1.ipynb", "n'est pas un script"),
+                       ("ex1/donnees.json", "n'est pas un script")):
+        assert why in refused(given) and right in refused(given) and write in refused(given)
+    (folder / "labo.py").write_text("print(1)")
+    assert refused("ex1") == f"`ex1` est un dossier, pas un script. {right}"
+    (desk / "vide").mkdir()
+    assert refused("vide").endswith("Donnez le script, un fichier `.py`.")
+
+
+@pytest.mark.parametrize("typed", [
+    ["run", "labo.py"], ["check", "mini"], ["check", "mini", "--watch"], ["pack", "mini", "--id", "a"],
+    ["course"], ["collect", "."], ["collect", "--exchange"], ["grade", "--no-sandbox"], ["report"],
+    ["export"], ["release", "--check"],
+], ids=" ".join)  # fmt: skip
+def test_a_wrong_course_yaml_is_told_in_one_message(
+    desk: Path, capsys: pytest.CaptureFixture[str], typed: list[str]
+) -> None:
+    yaml = tiny_course.COURSE.replace("LATE", "none").replace("[DATA]", "[]").replace("nproc:", "nprocs:")
+    (desk / "course.yaml").write_text(yaml, encoding="utf-8")
+    assert cli.main(typed) == 2
+    assert "launch.nprocs = 2 is an unknown key; did you mean nproc?" in capsys.readouterr().err
+
+
 def test_run_of_a_real_script(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (desk / "labo.py").write_text(FINE)
     assert cli.main(["run", "labo.py", "--json"]) == 0
@@ -219,6 +264,13 @@ def test_check_exit_codes_and_json(
         "schema", "assignment", "score", "max_score", "graded", "cause", "tests", "flags", "diagnosis",
     }  # fmt: skip
     assert set(data["tests"][0]) == {"id", "status", "points", "max_points", "message", "advice"}
+
+
+def test_an_instructor_s_source_is_not_to_be_handed_in(tmp_path: Path) -> None:
+    tiny_course.make_course(tmp_path)
+    source = tmp_path / "source" / "mini"
+    for place, hands_in in ((source, False), (source / "mini.ipynb", False), (tmp_path / "mini", True)):
+        assert ("autograder pack" in student.check_text(a_result(), place)) == hands_in
 
 
 def test_check_json_knows_four_statuses(
@@ -315,6 +367,8 @@ def test_pack_without_an_id_takes_the_login_name(
 def test_pack_says_in_french_what_is_missing(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["pack", "ex1-rang", "--id", "a"]) == 2
     assert "Le notebook" in capsys.readouterr().err
+    assert cli.main(["pack", "ex1-rang", "--id", "VOTRE_IDENTIFIANT"]) == 2   # as the pages print it
+    assert "à remplacer par votre identifiant" in capsys.readouterr().err and not list(desk.glob("*.zip"))
     assert cli.main(["pack", "ex1-rang", "--id", "a/b"]) == 2
     assert "--id a-b" in capsys.readouterr().err
 

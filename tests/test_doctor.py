@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import tiny_course
 
 from autograder import doctor
 
@@ -90,6 +91,17 @@ def test_a_file_that_hides_a_module_is_named(tmp_path: Path) -> None:
     (tmp_path / "random.py").touch()
     finding = doctor.check_files(tmp_path)
     assert finding.status == "fail" and "random.py" in finding.found
+
+
+def test_a_course_yaml_that_no_other_command_accepts_is_to_be_mended(tmp_path: Path) -> None:
+    assert list(doctor.check_course(tmp_path)) == []
+    yaml = tiny_course.COURSE.replace("LATE", "none").replace("[DATA]", "[]")
+    (tmp_path / "course.yaml").write_text(yaml, encoding="utf-8")
+    assert [one.status for one in doctor.check_course(tmp_path)] == ["ok"]
+    (tmp_path / "course.yaml").write_text(yaml.replace("nproc:", "nprocs:"), encoding="utf-8")
+    (finding,) = doctor.check_course(tmp_path)
+    assert finding.status == "fail" and "\n" not in finding.found
+    assert "launch.nproc is missing" in finding.found
 
 
 def test_gpus_are_a_fact_not_a_fault() -> None:

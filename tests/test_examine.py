@@ -189,7 +189,8 @@ def test_check_of_nothing_or_of_an_unknown_assignment(course: courses.Course, tm
         check("mini", folder / "labo.py")
     with pytest.raises(courses.CourseError, match="mini"):
         check("minis", folder)
-    assert check("mini", folder).graded is False
+    with pytest.raises(CopyError, match="autograder check mini CHEMIN"):
+        check("mini", folder)
 
 
 def test_check_of_the_source_itself_has_no_remark_on_its_hidden_tests(course: courses.Course) -> None:
@@ -226,6 +227,46 @@ def test_check_on_a_student_s_machine_uses_the_notebook_s_own_tests(
     assert result.graded
 
 
+@pytest.fixture
+def desk(course: courses.Course, tmp_path_factory: pytest.TempPathFactory, monkeypatch: Any) -> Path:
+    """A student's course folder, and the current one: course.yaml, the notebook in a folder of its name."""
+    desk = tmp_path_factory.mktemp("desk")
+    shutil.copyfile(course.root / "course.yaml", desk / "course.yaml")
+    made = tiny_course.hand_in(course.root, "alice", tiny_course.copy_notebook(answer="moyenne = 3.0"))
+    shutil.copytree(made, desk / "mini")
+    monkeypatch.chdir(desk)
+    return desk
+
+
+def test_check_in_a_student_s_course_folder_finds_the_exercise_below(desk: Path) -> None:
+    assert [test.points for test in check("mini").tests] == [2, 2]
+    (desk / "essai.py").write_text("print(42)")
+    assert check("mini", "essai.py").score == 2   # the tests are those of the notebook below
+    (desk / "autre").mkdir()
+    (desk / "autre" / "labo.py").write_text("print(42)")
+    assert check("mini", "autre").score == 2
+
+
+def test_where_there_is_no_test_a_student_is_told_where_they_are(desk: Path) -> None:
+    def why() -> str:
+        with pytest.raises(CopyError) as refused:
+            check("mini", "essai.py")
+        assert "source" not in str(refused.value) and "release" not in str(refused.value)
+        return str(refused.value)
+
+    (desk / "essai.py").write_text("print(42)")
+    shutil.rmtree(desk / "mini")
+    assert "ni à côté ni dans le dossier `mini` du cours" in why()
+    (desk / "course.yaml").unlink()
+    assert "Placez-vous dans le dossier du cours" in why()
+    with pytest.raises(CopyError, match="Placez-vous dans le dossier du cours"):
+        check("mini")
+    (desk / "course.yaml").write_text(tiny_course.COURSE.replace("LATE", "none").replace("[DATA]", "[]"))
+    (desk / "source").mkdir()
+    with pytest.raises(CopyError, match=r"ni dans `source/`, ni dans `release/`"):
+        check("mini", "essai.py")   # an instructor's folder
+
+
 def test_a_notebook_that_checks_itself_does_not_do_so_for_ever(course: courses.Course) -> None:
     answer = "moyenne = 3.0\nunite = 'ms'\nfrom autograder import check\ncheck('mini')"
     result = grade(course, tiny_course.copy_notebook(answer=answer))
@@ -241,8 +282,47 @@ def test_a_check_in_a_notebook_is_shown_and_stored_as_one_line(course: courses.C
 
 
 def test_a_script_that_is_no_regular_file(course: courses.Course, tmp_path: Path) -> None:
-    with pytest.raises(CopyError, match=r"labo\.py"):
-        examine_script(tmp_path / "labo.py", "mini", course)
+    script = tmp_path / "labo.py"
+
+    def why() -> str:
+        with pytest.raises(CopyError) as refused:
+            examine_script(script, "mini", course)
+        return str(refused.value)
+
+    assert why() == f"`{script}` est introuvable."
+    script.mkdir()
+    assert "est un dossier" in why()
+    script.rmdir()
+    script.write_text("#" * 300_000)
+    assert why() == f"`{script}` n'est pas un fichier ordinaire d'au plus 200 ko."
+
+
+def test_a_script_that_no_cell_has_written_yet(course: courses.Course, tmp_path: Path) -> None:
+    nbformat.write(tiny_course.copy_notebook(), tmp_path / "mini.ipynb")
+    with pytest.raises(CopyError, match=r"Exécutez d'abord la cellule `%%writefile labo\.py`"):
+        check("mini", tmp_path / "labo.py")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [("nulle-part", None, "`{}` est introuvable."),
+     ("x.zip", b"PK", "`{}` n'est ni un dossier, ni un notebook"),
+     ("table.yaml", b"course:", "`{}` n'est ni un dossier, ni un notebook"),
+     ("mini.ipynb", b"", "Retrouvez-en une copie entière, puis vérifiez-la ou rendez-la"),
+     ("mini.ipynb", b'{"cells": [', "Retrouvez-en une copie entière, puis vérifiez-la ou rendez-la"),
+     ("mini.ipynb", b"<html>", "puis vérifiez-le ou rendez-le")],
+)  # fmt: skip
+def test_whoever_only_checks_is_not_told_of_a_copy_that_was_handed_in(
+    course: courses.Course, tmp_path: Path, name: str, content: bytes | None, why: str
+) -> None:
+    given = tmp_path / "bureau" / name
+    given.parent.mkdir()
+    if content is not None:
+        given.write_bytes(content)
+    with pytest.raises(CopyError) as refused:
+        check("mini", given)
+    told = str(refused.value).replace("\u00a0", " ")
+    assert why.format(given) in told and "époser" not in told and "éposez" not in told
 
 
 # ------------------------------------------------------------------------------------------ late

@@ -44,6 +44,17 @@ def test_a_short_one_must_come_back() -> None:
     assert late([0.0, 0.02, 0.021, 0.02, 0.024], every=2.0) is None  # nothing beside the step
 
 
+def test_the_first_collective_is_counted_where_it_was_waited_in_too() -> None:
+    """It decides nothing, but the picture of the ranks draws that wait like the others."""
+    def count(lateness: list[float]) -> int:
+        found = meeting.late(a_run(log(0), log(1), collectives=steps(lateness)))
+        assert found is not None
+        return found.count
+
+    assert count([0.4, 0.4, 0.4, 0.4, 0.4]) == 5
+    assert count([0.0, 0.4, 0.4, 0.4, 0.4]) == count([-0.4, 0.4, 0.4, 0.4, 0.4]) == 4
+
+
 def test_a_busy_machine_slows_nobody_in_particular() -> None:
     """Held back at any step, either rank, by nothing most often and by as long as you like sometimes."""
     dice = random.Random(6)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
+
 from autograder.launch.run import RankLog, Request, Run
-from autograder.report.run_view import check_view, clean, diagnosis_lines, view
+from autograder.report.run_view import check_view, clean, diagnosis_lines, unsaid_place, view
+from autograder.verdict import catalogue
 from autograder.verdict.diagnosis import Diagnosis
 
 
@@ -50,6 +55,12 @@ def test_a_rank_that_the_launcher_ended_is_not_blamed() -> None:
     assert "rang 0 (arrêté par torchrun" in shown and "rang 1 (code 1)" in shown
 
 
+def test_a_rank_that_was_stopped_after_its_end_had_ended() -> None:
+    ended = RankLog(1, 1, -15, "", "", reached_end=True)
+    shown = view(a_run(RankLog(0, 0, 1, "", ""), ended, exit_code=1), None)
+    assert "rang 1 (arrivé à sa fin, puis arrêté" in shown and "un autre rang" not in shown
+
+
 def test_at_our_own_limit_no_other_rank_is_said_to_have_failed() -> None:
     ranks = RankLog(0, 0, -15, "", ""), RankLog(1, 1, -15, "", "")
     shown = view(a_run(*ranks, exit_code=1, timed_out=True), None)
@@ -74,6 +85,16 @@ def test_the_cause_has_its_rank_its_line_and_the_advice() -> None:
 def test_what_the_cause_says_already_is_not_said_twice() -> None:
     found = {"rank": 1, "line": 2, "message": "Rang 1, ligne 2 : `1/0`", "advice": ""}
     assert diagnosis_lines(found, "import torch\n1/0\n") == ["Cause\u00a0: Rang 1, ligne 2 : `1/0`"]
+
+
+@pytest.mark.parametrize(
+    ("message", "where"),
+    [("Rangs 0 et 1 : `KeyError`", "ligne 4"), ("Rangs 1, 0 et 2 : `KeyError`", "ligne 4"),
+     ("Le rang 0 se tait", "ligne 4"), ("Le rang 10 se tait (ligne 41)", "rang 0, ligne 4"),
+     ("Les rangs 1 et 2, ligne 4", "rang 0")],
+)  # fmt: skip
+def test_only_the_place_that_the_message_does_not_name_is_added(message: str, where: str) -> None:
+    assert unsaid_place({"rank": 0, "line": 4, "message": message}) == where
 
 
 def test_a_line_out_of_the_script_is_not_quoted() -> None:
@@ -126,9 +147,42 @@ def test_a_check_shows_findings_advice_and_score() -> None:
     assert "pack" not in shown
 
 
+def test_the_cause_comes_first_and_its_advice_once() -> None:
+    advice = "Remplacez la ligne."
+    cause = {"rank": 0, "line": None, "message": "Il reste un trou.", "advice": advice}
+    tests = [{"id": name, "status": "failed", "points": 0.0, "max_points": 1.0,
+              "message": "Un texte manque.", "advice": f"{advice}\nRelisez."} for name in "ab"]  # fmt: skip
+    shown = check_view(a_check(tests=tests, diagnosis=cause)).splitlines()
+    assert shown[:2] == ["Cause (rang 0)\u00a0: Il reste un trou.", f"À essayer\u00a0: {advice}"]
+    assert "\n".join(shown).count(advice) == 1 and "\n".join(shown).count("Relisez.") == 2
+    said = [{**test, "message": "Il reste un trou."} for test in tests]   # the tests say it themselves
+    assert "Cause" not in check_view(a_check(tests=said, diagnosis=cause))
+
+
+def test_a_remark_on_what_passed_comes_after_it() -> None:
+    late = {"rank": 1, "line": None, "message": "Le rang 1 arrive en retard.", "advice": "Cherchez."}
+    passed = [{"id": "a", "status": "passed", "points": 1.0, "max_points": 1.0, "message": "", "advice": ""}]
+    shown = check_view(a_check(tests=passed, diagnosis=late))
+    assert shown.index("✔ a") < shown.index("en retard") < shown.index("Tout est réussi")
+
+
 def test_a_perfect_check_says_how_to_hand_in() -> None:
     tests = [{"id": "a", "status": "passed", "points": 1.0, "max_points": 1.0, "message": "", "advice": ""}]
     assert "autograder pack ex1-rang" in check_view(a_check(tests=tests))
+
+
+def test_a_script_that_differs_from_its_cell_is_not_congratulated_for_it() -> None:
+    tests = [{"id": "a", "status": "passed", "points": 1.0, "max_points": 1.0, "message": "", "advice": ""}]
+    shown = " ".join(check_view(a_check(tests=tests, flags=["file-differs"]), ["labo.py diffère"]).split())
+    assert "Remarque : labo.py diffère" in shown and "autograder check ex1-rang FICHIER" in shown
+    assert "Tout est réussi ici" not in shown and "autograder pack" not in shown
+
+
+@pytest.mark.parametrize("flag", [*catalogue.ids(), "file-differs", "other-student", "de-l-exercice"])
+def test_a_flag_is_told_in_words_or_not_at_all(flag: str) -> None:
+    shown = check_view(a_check(flags=[flag]))
+    assert not re.search(rf"Remarque\W+{flag}$", shown, re.MULTILINE) and "{" not in shown
+    assert ("Remarque" in shown) == (flag in catalogue.ids())
 
 
 def test_hidden_tests_are_not_a_failure_of_the_student() -> None:

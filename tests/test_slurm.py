@@ -19,6 +19,7 @@ import slurm_cluster
 from slurm_cluster import NODES, Cluster
 
 from autograder import doctor
+from autograder.launch import command
 from autograder.notebook.cells import file_body, written_file
 from autograder.verdict import slurm
 
@@ -205,7 +206,7 @@ def test_two_jobs_on_one_port_join_each_other(cluster: Cluster, folder: Path) ->
     (port,) = slurm_cluster.free_ports(1)
     first = cluster.submit(folder, "port.sbatch", str(port), "1")
     limit = time.monotonic() + slurm_cluster.JOB_S
-    while not doctor.answers("127.0.0.1", str(port)):
+    while not command.answers("127.0.0.1", str(port)):
         assert time.monotonic() < limit, first.said()
         time.sleep(0.1)
     seen = [finding.status for finding in doctor.check_slurm(

@@ -18,6 +18,7 @@ from autograder.launch.run import Event, Frame, Request, Run, Stack
 from autograder.report import timeline as words
 from autograder.report import timeline_svg, timeline_text
 from autograder.report.run_view import view
+from autograder.verdict import proofs
 from autograder.verdict.lives import standing, timeline
 from autograder.verdict.timeline import ASLEEP, BUSY, MEET, MOST_LANES, MOST_SPANS, WAIT, Lane, Timeline
 
@@ -325,3 +326,25 @@ def test_a_hang_launched_for_real(tmp_path: Path) -> None:
     assert absent.missing is not None and absent.missing.op == "all_reduce" and absent.missing.ranks == (0,)
     assert absent.spans[-1].kind == ASLEEP and absent.spans[-1].line == 6
     assert waiting.spans[-1].kind == WAIT and waiting.spans[-1].ranks == (1,)
+
+
+@pytest.mark.parametrize(
+    ("code", "reached_end", "cause", "picture"),
+    [(0, True, "il s'est terminé sans l'appeler", "est déjà fini"),
+     (-15, True, "il s'est terminé sans l'appeler", "est déjà fini"),
+     (None, True, "il s'est terminé sans l'appeler", "est déjà fini"),
+     (-15, False, "il n'y était toujours pas", "fait autre chose")],
+)  # fmt: skip
+def test_picture_and_cause_say_the_same_of_the_rank_that_never_came(
+    code: int | None, reached_end: bool, cause: str, picture: str
+) -> None:
+    """Also of one that had come to its end when the launcher stopped it."""
+    broken = "RuntimeError: [pair.cc:553] Connection closed by peer [127.0.0.1]:1"
+    run = a_run(
+        log(0, code=1, reached_end=False), log(1, "fin 1\n", code=code, reached_end=reached_end), exit_code=1,
+        collectives=[call(0, at=1.2, returned=None, error=broken, line=6)],
+        events=(*living(0, 1), Event(0, "exception", 1.5, {"line": 6}), Event(1, "end", 1.21)),
+    )  # fmt: skip
+    found = proofs.absent_rank(run)
+    assert found is not None and cause in found.message
+    assert picture in " ".join(words.sentences(of(run)))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 RUN_SCHEMA = 1
 CHECK_SCHEMA = 1
 DIAGNOSIS_KEYS = ("id", "rank", "line", "message", "advice")
+PLACEHOLDER = "VOTRE_IDENTIFIANT"  # what the pages write for a student's own id
 DEFAULT_FILES = ("labo.py",)  # what a copy holds beside its notebook where no course.yaml says it
 
 
@@ -35,15 +36,21 @@ def run(labo: Path, *, nproc: int | None, env: Sequence[str], timeout: float | N
         return usage(text("cli.bad-nproc", given=nproc))
     if timeout is not None and not 0 < timeout < float("inf"):
         return usage(text("cli.bad-timeout", given=timeout))
-    if not labo.is_file():
-        return usage(_no_such_file(labo))
+
+    from autograder.notebook.given import not_a_script
+
+    if (why := not_a_script(labo)) is not None:
+        return usage(why)
 
     from autograder.launch import launch
     from autograder.verdict import detail
     from autograder.verdict.diagnosis import diagnose
 
     variables = {name: value for name, _, value in pairs}
-    result = launch(str(labo), nproc=nproc, env=variables, time_limit_s=timeout)
+    try:
+        result = launch(str(labo), nproc=nproc, env=variables, time_limit_s=timeout)
+    except CourseError as error:
+        return usage(str(error))
     diagnosis = diagnose(result)
     if detail.worth_it(result, diagnosis):
         again = launch(str(labo), nproc=nproc, env=variables, time_limit_s=timeout, detail=True)
@@ -100,19 +107,21 @@ def check(assignment: str, path: Path | None, *, as_json: bool, watch: bool = Fa
     if as_json:
         _print_json(check_json(result))
     else:
-        print(check_text(result))
+        print(check_text(result, place))
     if not result.graded:
         return NOT_GRADED
     return OK if result.passed else FAILED
 
 
-def check_text(result: CopyResult) -> str:
-    """The same in French."""
+def check_text(result: CopyResult, place: Path) -> str:
+    """The same in French. `place`: what was checked; an instructor's source is not handed in."""
     from autograder.report.launches import pictures
     from autograder.report.run_view import check_view
 
     told = check_json(result) | {"tests": [dataclasses.asdict(test) for test in result.tests]}
-    return check_view(told, result.remarks, pictures(result.cells))
+    root = find_root(place)
+    source = root is not None and place.resolve().is_relative_to(root / "source")
+    return check_view(told, result.remarks, pictures(result.cells), source=source)
 
 
 def check_json(result: CopyResult) -> dict[str, Any]:
@@ -142,6 +151,8 @@ def pack(assignment: str, student: str | None, folder: Path | None) -> int:
     from autograder.batch.handin import HandinError, default_student_id
     from autograder.batch.handin import pack as write
 
+    if student == PLACEHOLDER:
+        return usage(text("cli.placeholder-id"))
     try:
         one = _known(assignment)
         declared = one.files if one else DEFAULT_FILES
@@ -224,16 +235,6 @@ def _copy_folder(assignment: str) -> Path:
         return find_copy(assignment, Path.cwd())
     except HandinError:
         return Path.cwd()  # a labo.py alone, or nothing: the check says which
-
-
-def _no_such_file(given: Path) -> str:
-    from autograder.batch.handin import nearest
-
-    siblings = [path.name for path in given.parent.glob("*.py")] if given.parent.is_dir() else []
-    near = nearest(given.name, siblings)
-    if near:
-        return text("cli.no-such-file-near", given=given, near=given.with_name(near))
-    return text("cli.no-such-file", given=given)
 
 
 def _print_json(data: dict[str, Any]) -> None:

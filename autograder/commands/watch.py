@@ -167,7 +167,8 @@ class Watch:
         if self.as_json:
             self.say(json.dumps(check_json(result), ensure_ascii=False))
         else:
-            self.say(check_text(result) + " " + text("watch.took", seconds=number(seconds, 1)) + "\n")
+            took = text("watch.took", seconds=number(seconds, 1))
+            self.say(f"{check_text(result, self.path)} {took}\n")
 
     def head(self, key: str, **values: str) -> str:
         return text(key, time=time.strftime("%H:%M:%S"), **values)

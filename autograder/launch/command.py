@@ -21,6 +21,7 @@ from pathlib import Path
 from autograder.launch.run import Request
 
 COURSE_PORT = 29531
+CONNECT_LIMIT_S = 2.0  # between two machines of one cluster
 ADDRESS = "127.0.0.1"
 RECORDER = Path(__file__).parent / "recorder"
 # How the paths of what is ours in a rank end, in a traceback: the recorder, and what a warm server runs.
@@ -190,6 +191,17 @@ def busy(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex((ADDRESS, port)) == 0
+
+
+def answers(address: str, port: str) -> bool:
+    """Whether some program listens there, on this machine or on another one of its cluster."""
+    if not address or not port.isdecimal():
+        return False
+    try:
+        socket.create_connection((address, int(port)), timeout=CONNECT_LIMIT_S).close()
+    except (OSError, OverflowError):
+        return False
+    return True
 
 
 def fixed_port(source: str) -> int | None:

@@ -26,7 +26,6 @@ Role = Literal["test", "answer", "file", "written", "locked", "show", "source", 
 
 MAX_CELLS = 20_000
 MAX_BYTES = 200_000_000  # above this a notebook is not read: an endless printer's outputs are 30 MB
-LABO = "labo.py"
 SHOWN = frozenset({"show", "heavy"})  # the tags of cells that are not run again when grading
 SOURCE_ONLY = "source-only"  # the tag of a cell that stands in source/ and in no release
 _WRITEFILE = re.compile(r"\s*%%(?:writefile|file)\s+[\"']?(?:\./)?(\w[\w.-]*)[\"']?\s*(?:\n|$)")

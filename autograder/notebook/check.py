@@ -17,19 +17,21 @@ from autograder.launch.warm.client import Servers
 from autograder.leftovers import TOKEN
 from autograder.messages import text
 from autograder.notebook.apart import clean_environment
-from autograder.notebook.cells import LABO, CopyError
+from autograder.notebook.cells import CopyError
 from autograder.notebook.examine import (
     examine,
     examine_files,
     examine_notebook,
     examine_script,
 )
+from autograder.notebook.given import LABO, absent
 from autograder.notebook.received import nearest_notebook
 from autograder.notebook.result import CopyResult
 
 
 def check(assignment: str, path: str | Path = ".") -> CopyResult:
-    """Run the tests of `assignment` on `path`: a labo.py, a notebook, or a folder that holds one or both.
+    """Run the tests of `assignment` on `path`: a labo.py, a notebook, or a folder that holds one or both, or
+    the assignment's own folder.
 
     Hidden tests run too where source/ is at hand. In a notebook the report is displayed; elsewhere nothing is
     printed. Raises CopyError (nothing usable at `path`) or CourseError (no such assignment).
@@ -74,22 +76,31 @@ def _result(assignment: str, path: Path) -> CopyResult:
     if path.suffix == ".py":
         return examine_script(path, assignment, course)
     if path.is_file():
+        if path.suffix != ".ipynb":
+            raise CopyError(text("given.no-copy", given=path))
         return examine_notebook(path, assignment, course)
     if not path.is_dir():
-        raise CopyError(text("grading.unreadable", name=path.name, detail="absent"))
-    notebook = path / f"{assignment}.ipynb"
-    if notebook.is_file():
-        return examine_notebook(notebook, assignment, course)
-    here = path.resolve()
+        raise CopyError(absent(path))
+    name, here = f"{assignment}.ipynb", path.resolve()
+    for notebook in (path / name, path / assignment / name):  # its own folder, or the course's
+        if notebook.is_file():
+            return examine_notebook(notebook, assignment, course)
+    nothing = text(
+        "given.no-notebook" if course is not None else "grading.no-tests-no-course",
+        wanted=name, folder=here, assignment=assignment,
+    )  # fmt: skip
     if (here / f"{here.name}.ipynb").is_file():  # another exercise's own folder, and its labo.py
-        raise CopyError(text("handin.notebook-missing", wanted=notebook.name, folder=here))
+        raise CopyError(nothing)
     if course is None and (path / LABO).is_file():
         return examine_script(path / LABO, assignment, course)
     if course is not None and (result := examine_files(path, assignment, course)) is not None:
         return result
     if (near := nearest_notebook(path, assignment)) is not None:
-        raise CopyError(text("handin.notebook-misnamed", found=near, wanted=notebook.name, folder=here))
-    return examine(path, assignment, course)
+        raise CopyError(text("handin.notebook-misnamed", found=near, wanted=name, folder=here))
+    declared = course.assignment(assignment).files if course is not None else [LABO]
+    if not any(os.path.lexists(path / one) for one in declared):
+        raise CopyError(nothing)
+    return examine(path, assignment, course)  # what is there cannot be read: it says why
 
 
 def _in_notebook() -> bool:

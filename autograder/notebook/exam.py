@@ -16,7 +16,8 @@ from autograder import course as courses
 from autograder.launch import engine
 from autograder.launch.warm.client import Servers, told
 from autograder.messages import text
-from autograder.notebook.cells import LABO, CopyError, read_notebook, source_cells
+from autograder.notebook.cells import CopyError, read_notebook, source_cells
+from autograder.notebook.given import LABO
 from autograder.notebook.repair import Skeleton, skeleton
 from autograder.notebook.result import CopyResult, copy_sha256
 from autograder.notebook.testcells import Trusted
@@ -57,7 +58,7 @@ def prepare(
     released = root / "release" / names if root else None
     places = [path for path in (source, released, own) if path is not None and path.is_file()]
     if not places:
-        raise CopyError(text("grading.no-tests", assignment=assignment))
+        raise CopyError(_no_tests(assignment, root))
     notebook = read_notebook(places[0])
     release = read_notebook(released) if released is not None and released.is_file() else None
     one = course.assignment(assignment) if course is not None else None
@@ -78,6 +79,22 @@ def prepare(
         Trusted(root, key, kept_runs, limit, sandbox=sandbox, warm=told()), digest.hexdigest(),
         places[0] == source, sandbox, numbers,
     )  # fmt: skip
+
+
+def own_notebook(folder: Path, assignment: str, course: courses.Course | None) -> Path:
+    """Where a student's machine has the assignment's notebook, and so its tests: beside what is checked, or
+    in the course's folder.
+    """
+    beside = folder / f"{assignment}.ipynb"
+    return beside if course is None or beside.is_file() else course.root / assignment / beside.name
+
+
+def _no_tests(assignment: str, root: Path | None) -> str:
+    """Where the tests were looked for, as whoever is in this folder knows it."""
+    if root is None:
+        return text("grading.no-tests-no-course", assignment=assignment)
+    instructors = any((root / part).is_dir() for part in ("source", "release"))
+    return text("grading.no-tests-source" if instructors else "grading.no-tests", assignment=assignment)
 
 
 def in_box(exam: Exam, sandbox: bool) -> Exam:

@@ -16,7 +16,6 @@ from autograder import course as courses
 from autograder.messages import text
 from autograder.notebook import numbers
 from autograder.notebook.cells import (
-    LABO,
     CopyError,
     file_body,
     needed_names,
@@ -24,7 +23,8 @@ from autograder.notebook.cells import (
     same_code,
     written_file,
 )
-from autograder.notebook.exam import Exam, fingerprint, name_of, prepare, versions
+from autograder.notebook.exam import Exam, fingerprint, name_of, own_notebook, prepare, versions
+from autograder.notebook.given import LABO, unreadable_script
 from autograder.notebook.launches import with_launches
 from autograder.notebook.received import file_problems, nearest_notebook, read_submitted
 from autograder.notebook.repair import Repaired, Skeleton, repair
@@ -84,9 +84,8 @@ def examine_script(path: Path, assignment: str, course: courses.Course | None) -
     started = time.monotonic()
     content = read_regular(path, MAX_FILE)
     if content is None:
-        raise CopyError(text("grading.file-unreadable", name=path.name, ko=MAX_FILE // 1000))
-    beside = path.resolve().parent / f"{assignment}.ipynb"
-    exam = prepare(assignment, course, own=beside)
+        raise CopyError(unreadable_script(path, MAX_FILE))
+    exam = prepare(assignment, course, own=own_notebook(path.resolve().parent, assignment, course))
     name = path.name if path.name in exam.files else LABO
     if name not in exam.files:
         names = listed(exam.files)
@@ -98,7 +97,7 @@ def examine_script(path: Path, assignment: str, course: courses.Course | None) -
 def examine_files(folder: Path, assignment: str, course: courses.Course | None) -> CopyResult | None:
     """As `examine_script`, for all the declared files of a folder without its notebook; None without any."""
     started = time.monotonic()
-    exam = prepare(assignment, course)
+    exam = prepare(assignment, course, own=own_notebook(folder.resolve(), assignment, course))
     files = read_files(folder, exam.files)
     if not files:
         return None

@@ -17,10 +17,12 @@ from autograder.messages import has, number, plural, template, text
 from autograder.report import timeline, timeline_text
 from autograder.verdict.texts import ANSI
 
+FILE_DIFFERS = "file-differs"  # a copy's flag: its script is not what the notebook's cell writes
 MAX_LINES = 60  # of one rank's stream: the first and last half are shown
 
 # Every control character but tab and newline, and the Unicode marks that reorder text on screen.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_RANKS = re.compile(r"\brangs?\s+(\d+(?:(?:, | et )\d+)*)")  # « rang 1 », « rangs 0, 1 et 2 »
 _MARKS = {"passed": "✔", "partial": "◐", "failed": "✘", "skipped": "–", "not_graded": "?"}
 
 
@@ -95,13 +97,18 @@ def diagnosis_lines(
 
 def check_view(
     result: Mapping[str, Any], remarks: Sequence[str] = (),
-    pictures: Mapping[str, Sequence[str]] | None = None,
+    pictures: Mapping[str, Sequence[str]] | None = None, *, source: bool = False,
 ) -> str:
-    """A check's JSON as text: each test with what was found and what to try, then the score.
+    """A check's JSON as text: the cause of what failed, each test with what was found and what to try, then
+    the score.
 
-    `pictures`: the timelines to show, by test, where it did not pass (see launches.py).
+    `pictures`: the timelines to show, by test, where it did not pass (see launches.py). `source`: it was the
+    instructor's own notebook, which nobody hands in.
     """
-    lines: list[str] = []
+    diagnosis = result.get("diagnosis")
+    cause = diagnosis if diagnosis and not _told(diagnosis, result["tests"]) else None
+    first = cause is not None and any(test["status"] not in ("passed", "skipped") for test in result["tests"])
+    lines: list[str] = [*diagnosis_lines(cause), ""] if cause and first else []
     for test in result["tests"]:
         status = str(test["status"])
         # Skipped without a word: all its tests are hidden ones, which a student's machine does not have.
@@ -117,26 +124,35 @@ def check_view(
         if status != "passed":
             for part in (test.get("message"), test.get("advice")):
                 for line in clean(str(part or "")).strip().splitlines():
-                    lines += _wrapped("    ", line, "    ")
+                    if not (cause and first and line == clean(str(cause["advice"]))):  # told once, on top
+                        lines += _wrapped("    ", line, "    ")
             lines += [f"    {line}" for line in (pictures or {}).get(test["id"], ())]
     lines.append("")
     lines += [text("check_view.remark", remark=remark) for remark in (*remarks, *_flags(result))]
-    diagnosis = result.get("diagnosis")
-    shown = "\n".join(lines)
-    if diagnosis and str(diagnosis["message"]).strip() not in shown.replace("\n    ", " "):
-        lines += [*diagnosis_lines(diagnosis), ""]
-    lines += _score(result)
+    if cause and not first:
+        lines += [*diagnosis_lines(cause), ""]
+    lines += _score(result, source)
     return "\n".join(lines)
 
 
+def _told(diagnosis: Mapping[str, Any], tests: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a test that is shown says this cause itself."""
+    shown = [str(test.get("message")) for test in tests if test["status"] != "passed"]
+    return any(str(diagnosis["message"]).strip() in message for message in shown)
+
+
 def _flags(result: Mapping[str, Any]) -> Iterator[str]:
-    """A flag in words where the catalogue has them: the diagnosis of that name."""
+    """What the flags say in words: the diagnosis of that name, or what it is called for short.
+
+    The others have a remark of their own, or are an exercise's own, for whoever grades.
+    """
     for flag in result.get("flags", ()):
-        key = f"diagnosis.{flag}.finding"
-        yield clean(template(key)) if has(key) and "{" not in template(key) else str(flag)
+        whole, short = f"diagnosis.{flag}.finding", f"misconception.{flag}"
+        if has(short):
+            yield clean(template(whole) if "{" not in template(whole) else template(short))
 
 
-def _score(result: Mapping[str, Any]) -> Iterator[str]:
+def _score(result: Mapping[str, Any], source: bool) -> Iterator[str]:
     name = result["assignment"]
     if not result["graded"]:
         yield from _wrapped("", text("check_view.not-graded", assignment=name, cause=result["cause"]))
@@ -154,12 +170,17 @@ def _score(result: Mapping[str, Any]) -> Iterator[str]:
         yield text("check_view.hidden-count", count=len(hidden), s=plural(len(hidden)), points=points)
     others = [test for test in result["tests"] if test not in hidden]
     if others and all(test["status"] == "passed" for test in others):
-        yield text("check_view.all-passed", assignment=name)
+        if FILE_DIFFERS in result.get("flags", ()):  # what may have been edited last is not what passed
+            yield from _wrapped("", text("check_view.cell-passed", assignment=name))
+        else:
+            yield text("check_view.all-passed-source" if source else "check_view.all-passed", assignment=name)
 
 
 def _rank_title(run: Run, log: RankLog) -> str:
     title = text("run_view.rank", rank=log.rank)
     if log.exit_code == -15:  # not this rank's own end: the launcher's SIGTERM, or ours at the limit
+        if log.reached_end:  # stopped while Python was closing: its work was over
+            return f"{title} ({text('run_view.rank-closing')})"
         ended_by_us = run.timed_out or run.output_limited
         return f"{title} ({text('run_view.rank-ended' if ended_by_us else 'run_view.rank-stopped')})"
     return f"{title} ({text('run_view.rank-end', code=log.exit_code)})" if log.exit_code else title
@@ -200,9 +221,11 @@ def unsaid_place(diagnosis: Mapping[str, Any]) -> str:
     """The rank and line of a diagnosis, less what its message says already."""
     said = str(diagnosis["message"]).casefold()
     rank, line = diagnosis.get("rank"), diagnosis.get("line")
+    ranks = {named for listed in _RANKS.findall(said) for named in re.findall(r"\d+", listed)}
+    here = text("run_view.where-line", line=line)
     return place(
-        None if rank is not None and text("run_view.where-rank", rank=rank) in said else rank,
-        None if line is not None and text("run_view.where-line", line=line) in said else line,
+        None if str(rank) in ranks else rank,
+        None if re.search(rf"{re.escape(here)}(?!\d)", said) else line,
     )
 
 

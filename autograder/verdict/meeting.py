@@ -193,7 +193,9 @@ def _last_to_come(steps: list[list[Collective]], run: Run) -> Late | None:
     if usual < PLAIN_S and not (usual >= LEAST_S and len(gaps) >= FEW and steady):
         return None
     line = next((call.line for call in last if call.rank == rank), None)
-    return Late(rank, usual, times, line)
+    own = next(call.entered for call in steps[0] if call.rank == rank)
+    at_first = own - max(call.entered for call in steps[0] if call.rank != rank) >= STEADY * usual
+    return Late(rank, usual, times + at_first, line)   # the first proves nothing, and is waited in as well
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ def _missing(
     log = run.rank(rank)
     if line is not None:
         fate = messages.text("part.stands", at=_line(run, line))
-    elif log is not None and (log.exit_code == 0 or (log.exit_code is None and log.reached_end)):
+    elif log is not None and (log.exit_code == 0 or (log.exit_code in (None, -15) and log.reached_end)):
         fate = messages.text("part.ended-well")
     elif log is not None and log.exit_code is not None and log.exit_code != -15:
         fate = messages.text("part.ended", code=log.exit_code)
