@@ -33,8 +33,9 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 LONGEST = (
-    "sample_class", "hostile", "grade_slurm", "nothing_lost", "exercises", "hostile_ranks", "warm_same",
-    "any_state", "benchmarks", "browser", "docs_exercise", "warm", "readme", "groups",
+    "grade_slurm", "benchmarks", "hostile", "warm", "confirm", "exercises", "hostile_ranks", "nothing_lost",
+    "sample_class", "engine", "warm_same", "any_state", "readme", "tampering", "grade", "postgres", "browser",
+    "box", "warm_leaks", "lab", "warm_student", "groups",
 )  # fmt: skip
 
 
