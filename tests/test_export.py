@@ -26,6 +26,7 @@ from autograder.batch.moodle_sheet import Sheet, SheetError, fill, read_sheet
 from autograder.batch.senders import known, remember
 from autograder.batch.whose import Sender
 from autograder.course_model import Late
+from autograder.launch.untrusted import printable
 from autograder.notebook.late import penalty
 
 pytestmark = pytest.mark.usefixtures("forked")
@@ -187,6 +188,19 @@ def test_what_students_chose_is_read_back(book: Book, course: courses.Course) ->
     hostile = dataclasses.replace(book, people=(person,), entries={(name, "mini"): one})
     (row,) = csv.DictReader(io.StringIO(marks_csv(hostile).decode("utf-8"), newline=""))
     assert row["student"] == name and row["last_name"] == "'=HYPERLINK(1)"
+
+
+def test_the_spaces_of_our_french_are_no_strange_characters(
+    book: Book, course: courses.Course, tmp_path: Path
+) -> None:
+    write_results(book, tmp_path)
+    sheet = read_sheet(FRENCH)
+    fill(sheet, book, "mini", known(course.root))
+    written = [path.read_text(encoding="utf-8") for path in tmp_path.rglob("results.json")]
+    written += [data.decode("utf-8-sig") for data in (marks_csv(book), sheet.content())]
+    assert all("\u00a0" in one and "\ufffd" not in one for one in written), written
+    assert printable("« a », b\u202f; c\u2009d\u3000e") == "« a », b\u202f; c\u2009d\u3000e"
+    assert printable("a\x1b\u202e\u2028\ud800\n\tb", also="\n\t") == "a\ufffd\ufffd\ufffd?\n\tb"
 
 
 # ------------------------------------------------------------------------------------------- Moodle
