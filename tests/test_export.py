@@ -152,6 +152,24 @@ def test_a_group_has_one_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert write_results(marked, tmp_path / "gs") == (2, [])
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/grader.md"])
+def test_nbgrader_s_own_table_has_zeros_and_earlier_penalties_as_the_pages_say(
+    course: courses.Course, book: Book, tmp_path: Path, page: str
+) -> None:
+    from nbgrader.plugins import CsvExportPlugin
+
+    with open_gradebook(course) as gradebook:
+        CsvExportPlugin(to=str(tmp_path / "grades.csv")).export(gradebook)
+    with (tmp_path / "grades.csv").open(encoding="utf-8", newline="") as file:
+        found = {row["student_id"]: row for row in csv.DictReader(file)}
+    assert (found["dora"]["score"], entry(book, "dora").mark) == ("0.0", None)
+    assert (found["chloe"]["score"], entry(book, "chloe").mark) == ("6.0", None)
+    # Of 6 points, before a person gave 2 more.
+    assert (found["bob"]["late_submission_penalty"], entry(book, "bob").penalty) == ("1.2", 1.6)
+    said = " ".join((tiny_course.ROOT / page).read_text(encoding="utf-8").split())
+    assert "has 0 for a copy that was *not graded*" in said and "when `autograder grade` last ran" in said
+
+
 # ---------------------------------------------------------------------------------------------- CSV
 
 
