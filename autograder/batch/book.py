@@ -16,6 +16,7 @@ from typing import Any
 
 from autograder import course as courses
 from autograder.batch import trouble
+from autograder.batch.by_hand import waiting
 from autograder.batch.copies import find_copies
 from autograder.messages import text
 from autograder.notebook.late import penalty
@@ -187,9 +188,9 @@ def _entry(
         return dataclasses.replace(entry, state=WAITING) if copy else entry
     questions = held.questions.get(name, [])
     written = {one.name for one in questions if one.written}
-    lacking = [cell for cell, points in found.points.items() if points is None and cell not in written]
-    pending = {cell for cell, points in found.points.items() if points is None and cell in written}
-    pending |= found.reviews - set(lacking)
+    lacking, pending = waiting(
+        found.points, found.reviews, written, read=result is None or result.notebook
+    )
     state, cause = GRADED, ""
     if lacking:
         state = NOT_GRADED
@@ -201,7 +202,7 @@ def _entry(
         entry, state=state, cause=cause, raw=raw, top=sum(one.points for one in questions),
         penalty=penalty(raw, found.late_s, course.late), late_s=found.late_s,
         handed_in=found.timestamp.replace(tzinfo=dt.UTC) if found.timestamp is not None else None,
-        points=found.points, pending=tuple(sorted(pending)), submission=found.id,
+        points=found.points, pending=pending, submission=found.id,
         comments=tuple(sorted(found.comments)),
     )  # fmt: skip
 

@@ -142,7 +142,8 @@ def _grade_class(
     with bench, executor(bench, jobs) as engine, Recorder(course, exams, groups) as book:
         grading = _Grading(course, copies, exams, groups, again, book, progress, tell)
         grading.run(engine, bench)
-        recorded, told = book.finish()
+        unread = {copy for copy, result in grading.results.items() if not result.notebook}
+        recorded, told = book.finish(unread)
     rows = [Row(*copy, grading.results[copy], recorded[copy]) for copy in copies]
     notes = [note for copy in copies if copy in groups and (note := groups[copy].note)]
     missing = [

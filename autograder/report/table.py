@@ -47,7 +47,7 @@ def class_table(report: ClassReport) -> Table:
     rows = {(row.student, row.assignment): row for row in report.rows}
     for student in students:
         mine = [rows.get((student, name)) for name in names]
-        marked = [row for row in mine if row is not None and row.recorded.problem is None]
+        marked = [row for row in mine if row is not None and not _without_mark(row)]
         score, top = (sum(getattr(row.recorded, key) for row in marked) for key in ("score", "max_score"))
         total = f"{number(score)} / {number(top)}"
         cells = [cell(row) if row is not None else text("grading.no-mark") for row in mine]
@@ -55,13 +55,24 @@ def class_table(report: ClassReport) -> Table:
     return table
 
 
+def _no_test_concluded(row: Row) -> bool:
+    concluded = any(test.status in ("passed", "partial", "failed") for test in row.result.tests)
+    return not row.result.graded and not concluded
+
+
+def _without_mark(row: Row) -> bool:
+    """Nothing of the copy counts: neither a test's points, nor a person's in place of each of them."""
+    lacking = _no_test_concluded(row) and bool(row.recorded.lacking)
+    return row.recorded.problem is not None or lacking
+
+
 def cell(row: Row) -> str:
     """One copy in the table, as rich markup."""
     result, recorded = row.result, row.recorded
-    if recorded.problem is not None or (
-        not result.graded and not any(test.status in ("passed", "partial", "failed") for test in result.tests)
-    ):
+    if _without_mark(row):
         lines = [f"[red]{text('grading.not-graded')}[/]"]
+    elif _no_test_concluded(row):  # a person has given each mark
+        lines = [f"[yellow]{number(recorded.score)} / {number(recorded.max_score)}[/]"]
     else:
         colour = "green" if result.passed else "yellow"
         top = sum(test.max_points for test in result.tests)
