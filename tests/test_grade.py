@@ -102,6 +102,14 @@ def test_not_graded_waits_for_a_human_and_is_no_zero(graded: dict[str, Any]) -> 
     assert grade_of(graded["course"], "carl", "mini-test-labo")["auto_score"] == 2
 
 
+def test_the_page_of_an_unreadable_copy_says_no_more_than_that(graded: dict[str, Any]) -> None:
+    for student, said in (("dora", "tronqué"), ("carl", "mini.ipynb")):
+        path = graded["course"].root / "feedback" / student / "mini" / "mini.html"
+        page = path.read_text(encoding="utf-8")
+        assert said in page and "non lue" in page
+        assert "Note provisoire" not in page and "sans texte" not in page and "sans réponse" not in page
+
+
 def test_what_is_not_graded_is_not_left_to_mark_by_hand(graded: dict[str, Any]) -> None:
     left = {one.student: one.recorded.pending for one in graded["report"].rows}
     assert left["dora"] == left["eve"] == left["carl"] == ()

@@ -59,7 +59,7 @@ def test_only_what_a_person_can_mark_is_left_by_hand() -> None:
     waits = functools.partial(waiting, written={"q", "r"})
     assert waits(points, {"t", "q"}, read=True) == (("t",), ("q",))
     assert waits(points, {"t", "q"}, read=False) == (("t",), ())  # unreadable: its cause comes first
-    # Marked by hand, then handed in again: to be looked at once more. Nothing is lacking, so nothing is dropped.
+    # Marked by hand, then handed in again: to be looked at once more. Nothing is lacking: nothing is dropped.
     assert waits(points | {"t": 3.0}, {"t"}, read=False) == ((), ("q", "t"))
 
 
