@@ -153,8 +153,8 @@ def _after_grading(commands: argparse._SubParsersAction[argparse.ArgumentParser]
 
 def _count(written: str) -> int:
     """A whole number from 1 on."""
-    if (number := int(written)) < 1:
-        raise ValueError
+    if not written.strip().isdecimal() or (number := int(written)) < 1:
+        raise argparse.ArgumentTypeError(f"{written!r} is not a whole number from 1 on")
     return number
 
 
@@ -165,7 +165,7 @@ def _json_option(parser: argparse.ArgumentParser) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     _speak_utf8()
     try:
-        arguments = build_parser().parse_args(argv)
+        arguments = build_parser().parse_args(_joined(sys.argv[1:] if argv is None else argv))
     except SystemExit as stop:  # argparse has said why
         return int(stop.code or 0)
     try:
@@ -182,6 +182,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         from autograder.messages import text
 
         return usage(text("cli.no-access", path=error.filename, why=error.strerror or error))
+
+
+def _joined(typed: Sequence[str]) -> list[str]:
+    """`--as-of -P7D` as `--as-of=-P7D`: argparse would take the duration for an option."""
+    joined: list[str] = []
+    for word in typed:
+        if joined and joined[-1] == "--as-of" and word.startswith("-P"):
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
 
 
 def _dispatch(arguments: argparse.Namespace) -> int:
@@ -220,7 +231,8 @@ def _dispatch(arguments: argparse.Namespace) -> int:
                 sandbox=arguments.sandbox,
                 jobs=arguments.jobs,
                 force=arguments.force,
-                slurm=arguments.slurm_option if arguments.executor == "slurm" else None,
+                executor=arguments.executor,
+                slurm=arguments.slurm_option,
                 chunk=arguments.chunk,
                 cold=arguments.cold,
             )
