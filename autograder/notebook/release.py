@@ -14,7 +14,7 @@ from autograder.notebook import pages
 from autograder.notebook.cells import CopyError
 from autograder.notebook.generate import RELEASE, GenerateError, content, differences, generate
 from autograder.notebook.leaks import Leak, scan
-from autograder.notebook.proofs import Finding, prove_by_running, prove_ids, prove_source
+from autograder.notebook.proofs import Finding, prove_by_running, prove_ids, prove_readable, prove_source
 
 __all__ = ["Finding", "GenerateError", "Leak", "Report", "generate", "prove", "release", "scan", "stale"]
 
@@ -83,6 +83,8 @@ def release(
     refused = None if check or force else _too_late(course, names, now)
     if refused:
         return Report(names, days_left, notices, refused)
+    if unread := prove_readable(course):
+        return Report(names, days_left, notices, findings=tuple(unread))
     findings = [Finding(pages.PAGES, what) for what in pages.problems(course)]
     for name in names:
         progress(name)
