@@ -486,6 +486,20 @@ def test_release_passes_its_options(releaser: dict[str, Any], capsys: pytest.Cap
     assert "7 days" in capsys.readouterr().out
 
 
+def test_a_bundle_that_cannot_be_made_is_refused_before_the_proofs(
+    releaser: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    long_ago = "2001-01-01"
+    assert cli.main(["release", "--as-of", long_ago, "--bundle", str(tmp_path / "x.zip")]) == 2
+    assert "no assignment is open yet" in capsys.readouterr().err
+    (tmp_path / "course.yaml").write_bytes((ROOT / "course.yaml").read_bytes())
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["release", "ex1-rang", "--bundle", "x.zip"]) == 2
+    assert "lacks pyproject.toml, README.md" in capsys.readouterr().err
+    assert "names" not in releaser
+
+
 @pytest.mark.parametrize("typed", [["--as-of=-P7D"], ["--as-of", "-P7D"]])
 def test_release_counts_a_duration_from_the_session(releaser: dict[str, Any], typed: list[str]) -> None:
     from autograder.course import load
@@ -513,7 +527,7 @@ def test_release_refused_or_to_mend_is_1(
     releaser["report"] = release.Report(
         ("ex1-rang",), 7, findings=(release.Finding("ex1-rang", "cell x has no points"),)
     )
-    assert cli.main(["release", "--bundle", "never.zip"]) == 1
+    assert cli.main(["release", "ex1-rang", "--bundle", "never.zip"]) == 1
     assert "cell x has no points" in capsys.readouterr().out
     assert not Path("never.zip").exists()
 

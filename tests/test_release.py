@@ -383,6 +383,9 @@ def test_dates_warn_then_refuse(course: Course, graded: Any) -> None:
 def test_before_its_release_date_an_assignment_is_announced(course: Course, graded: Any) -> None:
     notices = release(course, as_of=datetime(2031, 2, 1), check=True).notices
     assert "ex1 is planned for 2031-03-06 13:00." in notices
+    early = datetime(2031, 3, 1, 9)
+    (_, only) = release(course, ["ex2"], as_of=early, run=False).notices  # ex1 was not asked for
+    assert only.startswith("ex2 is planned for")
 
 
 def test_check_writes_nothing_and_finds_a_stale_release(course: Course, graded: Any) -> None:

@@ -197,6 +197,12 @@ def release(
         return usage(str(error))
     except DateError as error:
         return usage(f"--as-of {as_of} {error}\n    accepted: YYYY-MM-DD, {error.accepted}")
+    if bundle is not None:  # before the proofs, which take minutes
+        why = bundler.why_not(course.root)
+        if why is None and not releaser.may_have(course, names, moment):
+            why = bundler.NONE_OPEN
+        if why is not None:
+            return usage(f"--bundle {bundle}: {why}")
     report = releaser.release(
         course, names, check=check_only, as_of=moment, force=force,
         progress=lambda name: print(f"proving {name} …", file=sys.stderr),
