@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from autograder.messages import number, text
+from autograder.messages import number, plural, text
 from autograder.report.why import to_read
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def class_table(report: ClassReport) -> Table:
     """Students × assignments: points, what is pending, flags, lateness; the total of what is marked."""
     students = list(dict.fromkeys(row.student for row in report.rows))
     handed_in = sum(not row.of_partner for row in report.rows)
-    table = Table(title=text("grading.table-title", n=handed_in), title_justify="left")
+    table = Table(title=text("grading.table-title", n=handed_in, s=plural(handed_in)), title_justify="left")
     table.add_column(text("grading.student"), no_wrap=True)
     names = [name for name in report.assignments if any(row.assignment == name for row in report.rows)]
     for name in names:
