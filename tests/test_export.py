@@ -221,6 +221,38 @@ def test_the_spaces_of_our_french_are_no_strange_characters(
     assert printable("a\x1b\u202e\u2028\ud800\n\tb", also="\n\t") == "a\ufffd\ufffd\ufffd?\n\tb"
 
 
+def test_what_is_not_known_of_a_copy_that_was_not_graded_is_empty(book: Book) -> None:
+    rows = {row["student"]: row for row in csv.DictReader(io.StringIO(marks_csv(book).decode("utf-8")))}
+    lost = rows["dora"]
+    assert [lost[name] for name in ("mark", "raw", "penalty", "late_minutes", "to_mark")] == [""] * 5
+    assert lost["max"] == "10" and "tronqué" in lost["cause"]
+    assert (rows["bob"]["raw"], rows["bob"]["late_minutes"]) == ("8", "2660")
+    assert (rows["chloe"]["raw"], rows["chloe"]["to_mark"]) == ("6", "mini-ecrit")
+
+
+def test_the_class_comes_in_one_order(book: Book, course: courses.Course) -> None:
+    assert [student for student, _ in book.entries] == [person.id for person in book.people]
+    assert list(read_book(course).entries) == list(book.entries)
+    assert [person.id for person in book.people] == sorted(person.id for person in book.people)
+
+
+def test_a_question_without_an_answer_says_so_wherever_marks_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key(monkeypatch)
+    course = tiny_course.make_course(tmp_path)
+    tiny_course.hand_in(tmp_path, "alice", tiny_course.copy_notebook())
+    grade_class(course, jobs=1)
+    book = read_book(course)
+    one = entry(book, "alice")
+    assert (one.mark, one.unanswered) == (6.0, ("mini-ecrit",))
+    (told,) = [test for test in results(book, one)["tests"] if test["name"] == "mini-ecrit"]
+    assert (told["score"], told["output"]) == (0.0, "Sans réponse.")
+    mark(course, "alice", 0.0, "Rien, et c'est dommage.")
+    book = read_book(course)
+    assert "Sans réponse." not in str(results(book, entry(book, "alice")))
+
+
 # ------------------------------------------------------------------------------------------- Moodle
 
 

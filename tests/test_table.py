@@ -88,6 +88,15 @@ def test_a_test_that_is_wrong_is_named_to_the_grader() -> None:
     assert "NameError: chek" in shown(ClassReport(("ex1",), (row("a", broken),)))
 
 
+def test_a_file_that_stood_in_the_way_is_told_in_french() -> None:
+    problem = "PermissionError: [Errno 1] Operation not permitted: '/c/autograded/a/ex1/labo.py'"
+    page = " ".join(shown(ClassReport(("ex1",), (row("a", result(4), problem=problem),))).split())
+    assert "`/c/autograded/a/ex1/labo.py` ne peut être ni lu ni écrit (Operation not permitted)" in page
+    assert "Errno" not in page and "relancez `autograder grade`" in page
+    page = shown(ClassReport(("ex1",), (row("a", result(4), problem="KeyError: 'x'"),)))
+    assert "KeyError: 'x'" in page
+
+
 def test_nothing_left_by_hand() -> None:
     assert left_by_hand(ClassReport(("ex1",), (row("a", result(4)),))) == ["Rien ne reste à noter à la main."]
 

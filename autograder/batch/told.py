@@ -33,6 +33,8 @@ def of_cells(book: Book, entry: Entry) -> Iterator[tuple[str, float, float, str]
     for question in book.questions[entry.assignment]:
         points = entry.points.get(question.name) or 0.0
         said = list(comments.get(question.name, ()))
+        if question.name in entry.unanswered and not said:
+            said = [text("export.no-answer")]
         test = tests.get(question.name)
         if test is not None and points < question.points:
             said += [part for part in (test.message, test.advice) if part]

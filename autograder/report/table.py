@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from autograder.notebook.result import CopyResult
 
 FORMGRADER = "jupyter lab"
+# What nbgrader logs of a file that it may not read or write.
+_DISK = re.compile(r"\w+: \[(?:Errno|WinError) \d+\] (?P<why>[^:]+): '(?P<path>[^']+)'")
 
 
 def class_view(report: ClassReport) -> RenderableType:
@@ -98,7 +101,7 @@ def not_graded_lines(report: ClassReport) -> list[str]:
     for row in report.rows:
         cause = row.result.cause if not row.result.graded else None
         if row.recorded.problem is not None:
-            cause = text("grading.not-recorded", detail=row.recorded.problem)
+            cause = _not_recorded(row.recorded.problem)
         if cause is not None:
             lines.append(
                 text("grading.not-graded-line", student=row.student, assignment=row.assignment, cause=cause)
@@ -112,6 +115,13 @@ def not_graded_lines(report: ClassReport) -> list[str]:
         for student, name in report.missing
     ]
     return lines
+
+
+def _not_recorded(problem: str) -> str:
+    disk = _DISK.match(problem)
+    if disk is not None:
+        return text("grading.not-recorded-disk", **disk.groupdict())
+    return text("grading.not-recorded", detail=problem)
 
 
 def left_by_hand(report: ClassReport) -> list[str]:
