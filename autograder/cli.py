@@ -155,8 +155,8 @@ def _after_grading(commands: argparse._SubParsersAction[argparse.ArgumentParser]
 
 def _count(written: str) -> int:
     """A whole number from 1 on."""
-    if (number := int(written)) < 1:
-        raise ValueError
+    if not written.strip().isdecimal() or (number := int(written)) < 1:
+        raise argparse.ArgumentTypeError(f"{written!r} is not a whole number from 1 on")
     return number
 
 
@@ -167,7 +167,8 @@ def _json_option(parser: argparse.ArgumentParser) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     _speak_utf8()
     try:
-        arguments, unknown = build_parser().parse_known_args(argv)
+        given = _joined(sys.argv[1:] if argv is None else argv)
+        arguments, unknown = build_parser().parse_known_args(given)
         if unknown:  # told with the options of the command that was typed
             arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     except SystemExit as stop:  # argparse has said why
@@ -186,6 +187,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         from autograder.messages import text
 
         return usage(text("cli.no-access", path=error.filename, why=error.strerror or error))
+
+
+def _joined(typed: Sequence[str]) -> list[str]:
+    """`--as-of -P7D` as `--as-of=-P7D`: argparse would take the duration for an option."""
+    joined: list[str] = []
+    for word in typed:
+        if joined and joined[-1] == "--as-of" and word.startswith("-P"):
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
 
 
 def _dispatch(arguments: argparse.Namespace) -> int:
@@ -224,7 +236,8 @@ def _dispatch(arguments: argparse.Namespace) -> int:
                 sandbox=arguments.sandbox,
                 jobs=arguments.jobs,
                 force=arguments.force,
-                slurm=arguments.slurm_option if arguments.executor == "slurm" else None,
+                executor=arguments.executor,
+                slurm=arguments.slurm_option,
                 chunk=arguments.chunk,
                 cold=arguments.cold,
             )

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ValidationError
 
 from autograder.course_model import FILE_NAME, Assignment, Calendar, Course, CourseError, Points, Problem
 from autograder.dates import DateError, parse_moment, parse_zone
+from autograder.files import errors_of
 from autograder.yamlfile import Located, YamlProblem, read_yaml
 
 __all__ = [
@@ -162,13 +163,14 @@ def course_key(root: Path | str) -> bytes:
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         # Readable by its owner only.
-        handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(secrets.token_bytes(KEY_BYTES))
-            _publish(Path(draft), path)
-        finally:
-            Path(draft).unlink(missing_ok=True)
+        with errors_of(path):
+            handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(secrets.token_bytes(KEY_BYTES))
+                _publish(Path(draft), path)
+            finally:
+                Path(draft).unlink(missing_ok=True)
     key = path.read_bytes()
     if len(key) != KEY_BYTES:
         accepted = f"{KEY_BYTES} bytes: put your copy of the key back, since a new key draws other tests"

@@ -57,6 +57,14 @@ class CourseError(ValueError):
         return f"{head}\n    accepted: {problem.accepted}" if problem.accepted else head
 
 
+class NoSuchAssignment(CourseError):
+    """An assignment was asked for that course.yaml does not list: nothing is wrong with the file."""
+
+    def _say(self, problem: Problem) -> str:
+        listed = f"{self.path.name} lists: {problem.accepted}"
+        return f"{_short(problem.value)} {problem.what}\n    {listed}"
+
+
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "…"
@@ -268,11 +276,11 @@ class Course(_Model):
         return parse_zone(self.course.timezone)
 
     def assignment(self, name: str) -> Assignment:
-        """The assignment of that id, or CourseError with the nearest ids."""
+        """The assignment of that id, or NoSuchAssignment with the nearest one."""
         for assignment in self.assignments:
             if assignment.id == name:
                 return assignment
         ids = [assignment.id for assignment in self.assignments]
         near = difflib.get_close_matches(name, ids, n=1, cutoff=0.4)
         what = "is no assignment of this course" + (f"; did you mean {near[0]}?" if near else "")
-        raise CourseError(self.path, [Problem("assignment", name, None, what, ", ".join(ids))])
+        raise NoSuchAssignment(self.path, [Problem("assignment", name, None, what, ", ".join(ids))])

@@ -23,18 +23,32 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 @contextlib.contextmanager
+def errors_of(path: Path) -> Iterator[None]:
+    """An error of the disk names `path`, which was asked for, not the draft beside it."""
+    try:
+        yield
+    except OSError as error:
+        given = error.filename if isinstance(error.filename, str | bytes | os.PathLike) else ""
+        name = os.path.basename(os.fsdecode(given))
+        if name.startswith(f".{path.name}.") and name.endswith(_DRAFT):
+            error.filename, error.filename2 = str(path), None
+        raise
+
+
+@contextlib.contextmanager
 def draft_of(path: Path) -> Iterator[Path]:
     """A file beside `path` to be filled: it takes its place at the end, and is gone where something fails."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=_DRAFT, dir=path.parent)
-    os.close(handle)
-    try:
-        yield Path(name)
-        with open(name, "rb+") as file:
-            os.fsync(file.fileno())  # whole on the disk before it takes the place of what is whole there
-        os.replace(name, path)
-    finally:
-        Path(name).unlink(missing_ok=True)  # there only where something went wrong
+    with errors_of(path):
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=_DRAFT, dir=path.parent)
+        os.close(handle)
+        try:
+            yield Path(name)
+            with open(name, "rb+") as file:
+                os.fsync(file.fileno())  # whole on the disk before it takes the place of what is whole there
+            os.replace(name, path)
+        finally:
+            Path(name).unlink(missing_ok=True)  # there only where something went wrong
 
 
 def sweep_drafts(folder: Path) -> None:
@@ -47,18 +61,19 @@ def sweep_drafts(folder: Path) -> None:
 
 def write_zip(path: Path, content: Mapping[str, bytes]) -> None:
     """Write the zip of these names, sorted; half a zip is never left behind."""
-    draft = path.with_name(f".{path.name}.part")
-    try:
-        with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name in sorted(content):
-                entry = zipfile.ZipInfo(name, _EPOCH)
-                entry.compress_type = zipfile.ZIP_DEFLATED
-                entry.create_system = _UNIX
-                entry.external_attr = _REGULAR_FILE
-                archive.writestr(entry, content[name])
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
+    draft = path.with_name(f".{path.name}{_DRAFT}")
+    with errors_of(path):
+        try:
+            with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as archive:
+                for name in sorted(content):
+                    entry = zipfile.ZipInfo(name, _EPOCH)
+                    entry.compress_type = zipfile.ZIP_DEFLATED
+                    entry.create_system = _UNIX
+                    entry.external_attr = _REGULAR_FILE
+                    archive.writestr(entry, content[name])
+            os.replace(draft, path)
+        finally:
+            draft.unlink(missing_ok=True)
 
 
 def private_paths(root: Path) -> list[str]:

@@ -142,7 +142,7 @@ def test_the_page_is_filled_from_the_course_file(root: Path) -> None:
     course = load(root)
     given = [one.id for one in course.assignments if one.id != "examen"]
     page = readme(course, "autograder-9.9-py3-none-any.whl", given)
-    later = [line for line in page.splitlines() if "distribué plus tard" in line]
+    later = [line for line in page.splitlines() if "distribué à part" in line]
     assert len(later) == 1 and "`examen`" in later[0]
     for fact in (course.session.title, course.session.teacher, course.session.room, course.course.title):
         assert fact in page

@@ -440,6 +440,7 @@ def test_grade_says_when_it_does_without(
 
     def grade_class(*_: object, **options: Any) -> grade.ClassReport:
         asked.append(options["sandbox"])
+        options["starts"](1)
         return grade.ClassReport(("ex1-rang",), ())
 
     monkeypatch.setattr(box, "why_not", lambda: why_not)
@@ -451,6 +452,26 @@ def test_grade_says_when_it_does_without(
     assert why_not is None or why_not in said
 
 
+def test_nothing_is_said_of_a_sandbox_where_nothing_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An unchanged copy keeps its result, which says how it was run."""
+    import tiny_course
+
+    tiny_course.make_course(tmp_path)
+    tiny_course.hand_in(tmp_path, "amira", tiny_course.copy_notebook(written="Parce que."))
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["grade", "--no-sandbox"]) == 0
+    assert "No sandbox" in capsys.readouterr().err
+    assert cli.main(["grade", "--no-sandbox"]) == 0
+    assert "sandbox" not in capsys.readouterr().err
+    assert cli.main(["grade", "--no-sandbox", "--student", "amria", "42"]) == 1
+    said = capsys.readouterr().err
+    assert "Nobody called 'amria' has handed in anything; did you mean amira?" in said and "'42'" not in said
+    assert cli.main(["grade", "--no-sandbox", "mini", "--student", "amira", "amria"]) == 3
+    assert "did you mean amira?" in capsys.readouterr().err
+
+
 def test_grade_with_nothing_submitted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -458,8 +479,25 @@ def test_grade_with_nothing_submitted(
     monkeypatch.chdir(tmp_path)
     assert cli.main(["grade", "--no-sandbox"]) == 1
     assert "No copy" in capsys.readouterr().err
-    assert cli.main(["grade", "ex1-rangs", "--no-sandbox"]) == 2
-    assert "ex1-rang" in capsys.readouterr().err
+    for command in (["grade", "--no-sandbox"], ["report"], ["export"], ["release", "--check"]):
+        assert cli.main([*command[:1], "ex1-rag", *command[1:]]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith("'ex1-rag' is no assignment of this course; did you mean ex1-rang?")
+        assert str(tmp_path) not in said  # nothing is wrong with course.yaml
+
+
+@pytest.mark.parametrize("option", [["--slurm-option", "foo=bar"], ["--chunk", "2"]])
+def test_an_option_of_slurm_s_needs_slurm(option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["grade", *option]) == 2
+    assert f"{option[0]}: only together with --executor slurm" in capsys.readouterr().err
+    assert cli.main(["grade", "--executor", "local", *option]) == 2
+
+
+@pytest.mark.parametrize("typed", ["0", "-3", "deux", "1.5", ""])
+def test_a_count_that_is_none_is_told_in_words(typed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["grade", f"--jobs={typed}"]) == 2
+    said = capsys.readouterr().err
+    assert f"{typed!r} is not a whole number from 1 on" in said and "_count" not in said
 
 
 def test_grade_ends_with_what_is_left_to_do_by_hand(
@@ -502,10 +540,25 @@ def test_release_passes_its_options(releaser: dict[str, Any], capsys: pytest.Cap
     assert "7 days" in capsys.readouterr().out
 
 
-def test_release_counts_a_duration_from_the_session(releaser: dict[str, Any]) -> None:
+def test_a_bundle_that_cannot_be_made_is_refused_before_the_proofs(
+    releaser: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    long_ago = "2001-01-01"
+    assert cli.main(["release", "--as-of", long_ago, "--bundle", str(tmp_path / "x.zip")]) == 2
+    assert "no assignment is open yet" in capsys.readouterr().err
+    (tmp_path / "course.yaml").write_bytes((ROOT / "course.yaml").read_bytes())
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["release", "ex1-rang", "--bundle", "x.zip"]) == 2
+    assert "lacks pyproject.toml, README.md" in capsys.readouterr().err
+    assert "names" not in releaser
+
+
+@pytest.mark.parametrize("typed", [["--as-of=-P7D"], ["--as-of", "-P7D"]])
+def test_release_counts_a_duration_from_the_session(releaser: dict[str, Any], typed: list[str]) -> None:
     from autograder.course import load
 
-    assert cli.main(["release", "--as-of=-P7D"]) == 0
+    assert cli.main(["release", *typed]) == 0
     assert (load().session.start - releaser["as_of"]).days == 7
 
 
@@ -528,7 +581,7 @@ def test_release_refused_or_to_mend_is_1(
     releaser["report"] = release.Report(
         ("ex1-rang",), 7, findings=(release.Finding("ex1-rang", "cell x has no points"),)
     )
-    assert cli.main(["release", "--bundle", "never.zip"]) == 1
+    assert cli.main(["release", "ex1-rang", "--bundle", "never.zip"]) == 1
     assert "cell x has no points" in capsys.readouterr().out
     assert not Path("never.zip").exists()
 

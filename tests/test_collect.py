@@ -349,6 +349,49 @@ def test_no_name_reaches_the_terminal_as_it_is(tmp_path: Path) -> None:
     assert all(line.isprintable() and len(line) <= 400 for line in shown)
 
 
+# --------------------------------------------------------------------------------------- nothing in it
+
+
+def test_an_empty_zip_is_named(tmp_path: Path) -> None:
+    for name, data in (
+        ("mini-eve.zip", zip_of()), ("noise.zip", zip_of(("__MACOSX/._mini.ipynb", "x"))),
+        ("folders.zip", zip_of(("mini/", ""), ("mini/deep/", ""))),
+    ):  # fmt: skip
+        (tmp_path / name).write_bytes(data)
+        assert collected(tmp_path / name, tmp_path).refused == ((name, "nothing in it: ask for it again"),)
+    class_zip = tmp_path / "class.zip"
+    class_zip.write_bytes(zip_of(
+        ("mini-eve.zip", zip_of()), ("mini-bob.zip", copy_of("b")), ("mini-ada/", ""),
+        ("mini-zoe/mini.ipynb", "{}"), ("mini-zoe/data/", ""),
+    ))  # fmt: skip
+    result = collected(class_zip, tmp_path)
+    assert [copy.student for copy in result.placed] == ["bob", "zoe"]
+    assert sorted(result.refused) == [
+        ("class.zip/mini-ada", "an empty folder"),
+        ("class.zip/mini-eve.zip", "nothing in it: ask for it again"),
+    ]
+
+
+def test_an_empty_folder_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    inbox = tmp_path / "inbox"
+    (inbox / "eve" / "mini").mkdir(parents=True)
+    assert collected(inbox, tmp_path).refused == (("inbox", "an empty folder"),)
+    for name in ("bob/mini/data", "bob/maxi", "zoe/.ipynb_checkpoints"):
+        (inbox / name).mkdir(parents=True)
+    (inbox / "bob" / "mini" / "mini.ipynb").write_text(notebook("b"))
+    (inbox / "mini-ada.zip").write_bytes(copy_of("a"))
+    result = collected(inbox, tmp_path)
+    assert placed(result) == [("ada", "new"), ("bob", "new")]
+    assert sorted(result.refused) == [(name, "an empty folder") for name in ("bob/maxi", "eve", "zoe")]
+    course = tiny_course.make_course(tmp_path / "course")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(course.root)
+        (tmp_path / "mini-eve.zip").write_bytes(zip_of())
+        assert cli.main(["collect", str(tmp_path / "mini-eve.zip")]) == 1
+    said = capsys.readouterr().out
+    assert "'mini-eve.zip': nothing in it" in said and "0 copies placed, 1 not placed" in said
+
+
 # ---------------------------------------------------------------------------- what platforms really give
 
 CLASS = (  # as Moodle names them: "Prénom NOM" in French sites or English ones, or "NOM Prénom"

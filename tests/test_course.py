@@ -286,8 +286,12 @@ def test_a_byte_order_mark_and_windows_line_ends_are_read(tmp_path: Path) -> Non
 
 
 def test_an_unknown_assignment_is_told_with_the_nearest(tmp_path: Path, root: Path) -> None:
-    with pytest.raises(CourseError, match="did you mean ex2-moyenne"):
+    with pytest.raises(CourseError) as caught:
         load(root).assignment("ex2-moyene")
+    first, second = str(caught.value).splitlines()
+    assert first == "'ex2-moyene' is no assignment of this course; did you mean ex2-moyenne?"
+    # The word was mistyped: course.yaml is where the right ones stand, not what is to be mended.
+    assert second.strip().startswith("course.yaml lists: ex1-rang, ex2-moyenne")
 
 
 # ------------------------------------------------------------------------------------ the key, the imports

@@ -26,6 +26,7 @@ from autograder.batch.moodle_sheet import Sheet, SheetError, fill, read_sheet
 from autograder.batch.senders import known, remember
 from autograder.batch.whose import Sender
 from autograder.course_model import Late
+from autograder.launch.untrusted import printable
 from autograder.notebook.late import penalty
 
 pytestmark = pytest.mark.usefixtures("forked")
@@ -151,6 +152,24 @@ def test_a_group_has_one_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert write_results(marked, tmp_path / "gs") == (2, [])
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/grader.md"])
+def test_nbgrader_s_own_table_has_zeros_and_earlier_penalties_as_the_pages_say(
+    course: courses.Course, book: Book, tmp_path: Path, page: str
+) -> None:
+    from nbgrader.plugins import CsvExportPlugin
+
+    with open_gradebook(course) as gradebook:
+        CsvExportPlugin(to=str(tmp_path / "grades.csv")).export(gradebook)
+    with (tmp_path / "grades.csv").open(encoding="utf-8", newline="") as file:
+        found = {row["student_id"]: row for row in csv.DictReader(file)}
+    assert (found["dora"]["score"], entry(book, "dora").mark) == ("0.0", None)
+    assert (found["chloe"]["score"], entry(book, "chloe").mark) == ("6.0", None)
+    # Of 6 points, before a person gave 2 more.
+    assert (found["bob"]["late_submission_penalty"], entry(book, "bob").penalty) == ("1.2", 1.6)
+    said = " ".join((tiny_course.ROOT / page).read_text(encoding="utf-8").split())
+    assert "has 0 for a copy that was *not graded*" in said and "when `autograder grade` last ran" in said
+
+
 # ---------------------------------------------------------------------------------------------- CSV
 
 
@@ -187,6 +206,51 @@ def test_what_students_chose_is_read_back(book: Book, course: courses.Course) ->
     hostile = dataclasses.replace(book, people=(person,), entries={(name, "mini"): one})
     (row,) = csv.DictReader(io.StringIO(marks_csv(hostile).decode("utf-8"), newline=""))
     assert row["student"] == name and row["last_name"] == "'=HYPERLINK(1)"
+
+
+def test_the_spaces_of_our_french_are_no_strange_characters(
+    book: Book, course: courses.Course, tmp_path: Path
+) -> None:
+    write_results(book, tmp_path)
+    sheet = read_sheet(FRENCH)
+    fill(sheet, book, "mini", known(course.root))
+    written = [path.read_text(encoding="utf-8") for path in tmp_path.rglob("results.json")]
+    written += [data.decode("utf-8-sig") for data in (marks_csv(book), sheet.content())]
+    assert all("\u00a0" in one and "\ufffd" not in one for one in written), written
+    assert printable("« a », b\u202f; c\u2009d\u3000e") == "« a », b\u202f; c\u2009d\u3000e"
+    assert printable("a\x1b\u202e\u2028\ud800\n\tb", also="\n\t") == "a\ufffd\ufffd\ufffd?\n\tb"
+
+
+def test_what_is_not_known_of_a_copy_that_was_not_graded_is_empty(book: Book) -> None:
+    rows = {row["student"]: row for row in csv.DictReader(io.StringIO(marks_csv(book).decode("utf-8")))}
+    lost = rows["dora"]
+    assert [lost[name] for name in ("mark", "raw", "penalty", "late_minutes", "to_mark")] == [""] * 5
+    assert lost["max"] == "10" and "tronqué" in lost["cause"]
+    assert (rows["bob"]["raw"], rows["bob"]["late_minutes"]) == ("8", "2660")
+    assert (rows["chloe"]["raw"], rows["chloe"]["to_mark"]) == ("6", "mini-ecrit")
+
+
+def test_the_class_comes_in_one_order(book: Book, course: courses.Course) -> None:
+    assert [student for student, _ in book.entries] == [person.id for person in book.people]
+    assert list(read_book(course).entries) == list(book.entries)
+    assert [person.id for person in book.people] == sorted(person.id for person in book.people)
+
+
+def test_a_question_without_an_answer_says_so_wherever_marks_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key(monkeypatch)
+    course = tiny_course.make_course(tmp_path)
+    tiny_course.hand_in(tmp_path, "alice", tiny_course.copy_notebook())
+    grade_class(course, jobs=1)
+    book = read_book(course)
+    one = entry(book, "alice")
+    assert (one.mark, one.unanswered) == (6.0, ("mini-ecrit",))
+    (told,) = [test for test in results(book, one)["tests"] if test["name"] == "mini-ecrit"]
+    assert (told["score"], told["output"]) == (0.0, "Sans réponse.")
+    mark(course, "alice", 0.0, "Rien, et c'est dommage.")
+    book = read_book(course)
+    assert "Sans réponse." not in str(results(book, entry(book, "alice")))
 
 
 # ------------------------------------------------------------------------------------------- Moodle

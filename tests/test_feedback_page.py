@@ -131,6 +131,26 @@ def test_a_copy_that_is_not_graded_shows_its_cause_and_no_zero(course: courses.C
     assert steps is not None and "Déposez-le de nouveau" in steps.get_text()
 
 
+def test_a_copy_that_was_not_read_is_asked_for_nothing_that_it_may_have_held(course: courses.Course) -> None:
+    refused = Outcome("t1", "not_graded", 0.0, 2, "`mini.ipynb` est tronqué. Déposez-le de nouveau.")
+    given = new_code_cell("moyenne = …", metadata=tiny_course.meta("r", solution=True, unread=True))
+    made = words(page(course, test_cell(refused), given, answer_cell(unread=True), score=0))
+    assert "Copie non notée" in made and "Note provisoire" not in made and "sans texte" not in made
+    assert "non lue" in made and "sans réponse" not in made and "– / 4" in made and "0 / 4" not in made
+
+
+def test_only_written_answers_are_written_answers(course: courses.Course) -> None:
+    empty = new_code_cell("…", metadata=tiny_course.meta("r", solution=True, comment="No response."))
+    made = words(page(course, empty, answer_cell(comment="No response.", score=0)))
+    assert "1 réponse écrite sans texte" in made
+
+
+def test_a_copy_without_a_mark_has_no_mark_that_is_provisional(course: courses.Course) -> None:
+    busy = Outcome("t1", "not_graded", 0.0, 2, "La machine était occupée.")
+    made = words(page(course, test_cell(busy), answer_cell(pending=True), score=0))
+    assert "Copie non notée" in made and "Note provisoire" not in made and "pas encore lue" in made
+
+
 def test_a_picture_without_a_description_says_so(course: courses.Course) -> None:
     src = "data:image/png;base64,iVBORw0KGgo="
     written = f'<img src="{src}">\n\n![]({src})\n\n![un schéma]({src})\n\n`<img src=x>`'

@@ -13,6 +13,7 @@ import tiny_course
 from rich.console import Console
 
 from autograder import course as courses
+from autograder.batch.book import read_book
 from autograder.batch.changes import changed_mark
 from autograder.batch.grade import ClassReport, Row, grade_class
 from autograder.batch.record import Recorder
@@ -101,6 +102,21 @@ def test_not_graded_waits_for_a_human_and_is_no_zero(graded: dict[str, Any]) -> 
     assert grade_of(graded["course"], "carl", "mini-test-labo")["auto_score"] == 2
 
 
+def test_the_page_of_an_unreadable_copy_says_no_more_than_that(graded: dict[str, Any]) -> None:
+    for student, said in (("dora", "tronqué"), ("carl", "mini.ipynb")):
+        path = graded["course"].root / "feedback" / student / "mini" / "mini.html"
+        page = path.read_text(encoding="utf-8")
+        assert said in page and "non lue" in page
+        assert "Note provisoire" not in page and "sans texte" not in page and "sans réponse" not in page
+
+
+def test_what_is_not_graded_is_not_left_to_mark_by_hand(graded: dict[str, Any]) -> None:
+    left = {one.student: one.recorded.pending for one in graded["report"].rows}
+    assert left["dora"] == left["eve"] == left["carl"] == ()
+    book = read_book(graded["course"])
+    assert left == {student: book.entries[student, "mini"].pending for student in left}  # one count for all
+
+
 def test_lateness_costs_what_the_course_says(graded: dict[str, Any]) -> None:
     recorded = row(graded["report"], "alice").recorded
     assert recorded.late_s == 5400
@@ -133,8 +149,8 @@ def test_the_table_says_who_what_and_why(graded: dict[str, Any]) -> None:
     assert "Dupont, Jr" in shown and "4 / 6" in shown and "non noté" in shown and "1,5 h de retard" in shown
     assert "tronqué" in shown and "mini (1).ipynb" in shown
     assert len(not_graded_lines(graded["report"])) == 3
-    # written: Dupont, alice, bob, carl, dora, eve, fred; tests: carl 1, dora 2, eve 2
-    assert "12 réponses" in left_by_hand(graded["report"])[0]
+    # Written: Dupont, alice, bob, fred. Nobody reads the others before their cause is mended.
+    assert "4 réponses" in left_by_hand(graded["report"])[0]
     assert "Formgrader" in left_by_hand(graded["report"])[1]
 
 

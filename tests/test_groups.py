@@ -235,8 +235,8 @@ def test_a_student_of_two_groups_stops_both(course: courses.Course) -> None:
     found = standing(course)
     for student in ("alice", "bob", "chloe"):
         cause = found[student].cause
-        assert cause is not None and "alice + bob (copie de alice)" in cause
-        assert "bob + chloe (copie de chloe)" in cause
+        assert cause is not None and "alice + bob (copie rendue par alice)" in cause
+        assert "bob + chloe (copie rendue par chloe)" in cause
     assert found["alice"].circle == {"alice", "bob", "chloe"}
     assert found["eve"].cause is None and found["eve"].copy == "david"
 
@@ -348,7 +348,8 @@ def test_both_members_get_the_marks_of_one_copy_and_what_a_person_adds(
     assert entry(course, "alice", "mini-test-reponse")[0] == 4
     assert "Copie de groupe, rendue par bob" in feedback(course, "alice")
     table = shown(report)
-    assert "copie de bob" in table and "groupe : bob, alice" in table and "Classe : 1 copies" in table
+    assert "copie rendue par bob" in table and "groupe : bob, alice" in table
+    assert "Classe : 1 copies" not in table and "Classe : 1 copie" in table
     assert left_by_hand(report)[0].startswith("Une réponse")  # one is enough for both
 
     mark(course, "alice", 3, "Bien vu.")  # on the partner's page: either will do
@@ -370,7 +371,7 @@ def test_both_members_get_the_marks_of_one_copy_and_what_a_person_adds(
     mark(course, "bob", 4, "Quatre.")
     report = grade_class(course, students=["alice"])
     assert entry(course, "bob") == entry(course, "alice") == (None, 4, False, "Quatre.")
-    assert len(report.notes) == 2 and "4 / 1" in report.notes[0] and "copie de bob" in report.notes[0]
+    assert len(report.notes) == 2 and "4 / 1" in report.notes[0] and "copie rendue par bob" in report.notes[0]
     assert grade_class(course).notes == ()
 
 

@@ -45,6 +45,21 @@ def test_every_key_that_the_code_names_exists():
     assert not missing
 
 
+def test_no_name_follows_a_word_that_it_would_shorten():
+    """« de amira », « que ines »: what a student is called is not known when the text is written."""
+    named = re.compile(r"\b(?:de|que|le|la|ne|se) \{(?:student|owner|giver|names|name)\}")
+    texts = [text for _, text in messages_of(messages.catalogue())]
+    assert [text for text in texts if named.search(text)] == []
+
+
+def messages_of(table, place=""):
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from messages_of(value, f"{place}{key}.")
+        else:
+            yield place + key, value
+
+
 # The keys that code makes up: f"check.{status}"; what stands in the braces.
 MADE_UP = {
     "check": "passed|partial|failed",

@@ -28,7 +28,7 @@ from autograder import course as courses
 from autograder.batch import trouble
 from autograder.batch.grade import grade_class
 from autograder.batch.trouble import GradingStopped
-from autograder.files import draft_of, write_whole
+from autograder.files import draft_of, write_whole, write_zip
 from autograder.launch import box
 from autograder.notebook.result import kept
 
@@ -258,6 +258,31 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
         draft.write_bytes(b"half of it")
         raise RuntimeError
     assert path.read_bytes() == b"1" and [one.name for one in path.parent.iterdir()] == ["result.json"]
+
+
+def test_what_cannot_be_written_is_named_as_it_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "marks.csv"
+    folder.mkdir()  # a folder where the file should go
+    for write in (lambda: write_whole(folder, b"a"), lambda: write_zip(folder, {"a": b""})):
+        with pytest.raises(OSError) as caught:
+            write()
+        assert caught.value.filename == str(folder) and ".part" not in str(caught.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["marks.csv"]
+
+    def refuse(prefix: str, suffix: str, dir: Path) -> tuple[int, str]:
+        raise PermissionError(13, "Permission denied", f"{dir}/{prefix}abc{suffix}")
+
+    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    monkeypatch.delenv("AUTOGRADER_KEY_FILE", raising=False)
+    for asked, write in (
+        (tmp_path / "a.csv", lambda: write_whole(tmp_path / "a.csv", b"")),
+        (tmp_path / ".autograder" / "course.key", lambda: courses.course_key(tmp_path)),
+    ):
+        with pytest.raises(PermissionError) as refused:
+            write()
+        assert refused.value.filename == str(asked)
 
 
 def test_every_file_that_grading_keeps_is_written_whole() -> None:

@@ -173,7 +173,6 @@ def test_a_grader_s_day(repository: Path, right_copy: Path, tmp_path: Path) -> N
     assert "16 / 16" in said["autograder grade ex1-rang"]
     assert (course / "submitted" / "marie.curie" / "ex1-rang" / "labo.py").is_file()
     assert list((course / "feedback" / "marie.curie" / "ex1-rang").glob("*.html"))
-    assert "marie.curie" in (course / "grades.csv").read_text(encoding="utf-8")
     assert "marie.curie" in (course / "report" / "classe.html").read_text(encoding="utf-8")
     assert "marie.curie" in (course / "export" / "marks.csv").read_text(encoding="utf-8")
     assert (course / ".autograder" / "results" / "ex1-rang" / "marie.curie.json").is_file()

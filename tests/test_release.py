@@ -267,8 +267,32 @@ def test_a_damaged_notebook_is_a_finding_not_a_crash(course: Course) -> None:
     path.write_bytes(path.read_bytes()[:200])
     assert "ex1.ipynb" in said(course)
     assert "ex1.ipynb" in said(course, "ex2")  # whose leaks cannot be looked for without it
+    for names in ([], ["ex2"]):  # under its own name, once, whichever assignment is to be released
+        (finding,) = release(course, names, force=True, run=False).findings
+        assert (finding.assignment, "Le dépôt" in finding.what) == ("ex1", False)
+        assert finding.what.startswith(f"{path} is no notebook (Expecting ':'")
     path.unlink()
     assert "there is no" in said(course)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [(None, "cannot be read: No such file"), (b"", "is no notebook (Expecting value"),
+     (b'{"cells": [', "is no notebook (Expecting value"), (b"[1]", "its JSON is not that of a notebook"),
+     (b"\xff\xfe\x00", "is no notebook (")],
+)  # fmt: skip
+def test_what_cannot_be_tidied_is_told_and_stays(
+    tmp_path: Path, content: bytes | None, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad, good = tmp_path / "bad.ipynb", tmp_path / "good.ipynb"
+    tiny.write_notebook(good, tiny.first_cells())
+    good.write_bytes(good.read_bytes() + b"\n\n")
+    if content is not None:
+        bad.write_bytes(content)
+    assert tidy([str(bad), str(good)]) == 1
+    said = capsys.readouterr()
+    assert said.err.startswith(str(bad)) and told in said.err and said.out == f"tidied {good}\n"
+    assert content is None or bad.read_bytes() == content
 
 
 # ------------------------------------------------------------------------------------ proofs by running
@@ -359,6 +383,9 @@ def test_dates_warn_then_refuse(course: Course, graded: Any) -> None:
 def test_before_its_release_date_an_assignment_is_announced(course: Course, graded: Any) -> None:
     notices = release(course, as_of=datetime(2031, 2, 1), check=True).notices
     assert "ex1 is planned for 2031-03-06 13:00." in notices
+    early = datetime(2031, 3, 1, 9)
+    (_, only) = release(course, ["ex2"], as_of=early, run=False).notices  # ex1 was not asked for
+    assert only.startswith("ex2 is planned for")
 
 
 def test_check_writes_nothing_and_finds_a_stale_release(course: Course, graded: Any) -> None:

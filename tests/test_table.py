@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import io
 
 from rich.console import Console
 
+from autograder.batch.by_hand import waiting
 from autograder.batch.grade import ClassReport, Row
 from autograder.batch.record import Recorded
 from autograder.notebook.result import CopyResult, TestResult
@@ -37,9 +39,28 @@ def test_points_pending_flags_and_lateness_stand_in_one_cell() -> None:
 
 
 def test_not_graded_is_never_shown_as_a_mark() -> None:
-    assert "0 / 4" not in cell(row("a", result(0, "not_graded", graded=False)))
-    assert "non noté" in cell(row("a", result(0, "not_graded", graded=False)))
+    lost = row("a", result(0, "not_graded", graded=False), lacking=("t",), max_score=4)
+    assert "0 / 4" not in cell(lost) and "non noté" in cell(lost)
     assert "non noté" in cell(row("a", result(4), problem="database is locked"))
+    page = shown(ClassReport(("ex1",), (lost,)))
+    assert "0 / 4" not in page and "—" in page  # nor as a total
+    beside = Row("a", "ex2", result(3, "partial"), Recorded("a", "ex2", None, 3, 4))
+    assert "3 / 4" in shown(ClassReport(("ex1", "ex2"), (lost, beside)))
+
+
+def test_a_person_s_marks_in_place_of_every_test_s_are_shown_and_count() -> None:
+    marked = row("a", result(0, "not_graded", graded=False), score=3, max_score=8)
+    assert "3 / 8" in cell(marked) and "non noté" not in cell(marked)
+    assert shown(ClassReport(("ex1",), (marked,))).count("3 / 8") == 2
+
+
+def test_only_what_a_person_can_mark_is_left_by_hand() -> None:
+    points = {"t": None, "u": 2.0, "q": None, "r": 0.0}
+    waits = functools.partial(waiting, written={"q", "r"})
+    assert waits(points, {"t", "q"}, read=True) == (("t",), ("q",))
+    assert waits(points, {"t", "q"}, read=False) == (("t",), ())  # unreadable: its cause comes first
+    # Marked by hand, then handed in again: to be looked at once more. Nothing is lacking: nothing is dropped.
+    assert waits(points | {"t": 3.0}, {"t"}, read=False) == ((), ("q", "t"))
 
 
 def test_a_copy_graded_in_part_says_so() -> None:
@@ -52,7 +73,7 @@ def test_the_class_shows_who_lacks_what() -> None:
     rows = (
         row("alice", result(4), score=4, max_score=4),
         Row("alice", "ex2", result(2, "partial"), Recorded("alice", "ex2", None, 2, 4)),
-        row("[bob]", result(0, "not_graded", graded=False), pending=("t",)),
+        row("[bob]", result(0, "not_graded", graded=False), pending=("q",), lacking=("t",)),
     )
     report = ClassReport(("ex1", "ex2", "ex3"), rows, (("carl", "ex1"),))
     page = shown(report)
@@ -65,6 +86,15 @@ def test_the_class_shows_who_lacks_what() -> None:
 def test_a_test_that_is_wrong_is_named_to_the_grader() -> None:
     broken = result(0, "not_graded", graded=False, details=("t: Traceback\nNameError: chek",))
     assert "NameError: chek" in shown(ClassReport(("ex1",), (row("a", broken),)))
+
+
+def test_a_file_that_stood_in_the_way_is_told_in_french() -> None:
+    problem = "PermissionError: [Errno 1] Operation not permitted: '/c/autograded/a/ex1/labo.py'"
+    page = " ".join(shown(ClassReport(("ex1",), (row("a", result(4), problem=problem),))).split())
+    assert "`/c/autograded/a/ex1/labo.py` ne peut être ni lu ni écrit (Operation not permitted)" in page
+    assert "Errno" not in page and "relancez `autograder grade`" in page
+    page = shown(ClassReport(("ex1",), (row("a", result(4), problem="KeyError: 'x'"),)))
+    assert "KeyError: 'x'" in page
 
 
 def test_nothing_left_by_hand() -> None:

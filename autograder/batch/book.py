@@ -16,6 +16,7 @@ from typing import Any
 
 from autograder import course as courses
 from autograder.batch import trouble
+from autograder.batch.by_hand import waiting
 from autograder.batch.copies import find_copies
 from autograder.messages import text
 from autograder.notebook.late import penalty
@@ -52,7 +53,8 @@ class Entry:
 
     `state`: GRADED (the mark is whole), TO_MARK (cells wait for a person), NOT_GRADED (with its `cause`),
     WAITING (handed in, not graded yet), ABSENT. `raw`: the points so far, `penalty` what lateness takes off
-    them. `points`: those of each cell, None where it has none yet. `pending`: the cells to mark by hand.
+    them. `points`: those of each cell, None where it has none yet. `pending`: the cells to mark by hand,
+    `unanswered`: those where nothing was written.
     `owner`: the student whose copy it is, where a group handed in another's. `submission`: formgrader's id.
     """
 
@@ -67,6 +69,7 @@ class Entry:
     handed_in: dt.datetime | None = None
     points: dict[str, float | None] = field(default_factory=dict)
     pending: tuple[str, ...] = ()
+    unanswered: tuple[str, ...] = ()
     owner: str = ""
     submission: str = ""
     comments: tuple[tuple[str, str], ...] = ()
@@ -102,7 +105,9 @@ class Entry:
 
 @dataclass(frozen=True)
 class Book:
-    """The class: `entries` has every student for every assignment of `assignments`, absent ones too."""
+    """The class: `entries` has every student for every assignment of `assignments`, absent ones too, in the
+    order of both.
+    """
 
     course: courses.Course
     assignments: tuple[str, ...]
@@ -122,6 +127,7 @@ class _Submission:
     due: dt.datetime | None = None
     points: dict[str, float | None] = field(default_factory=dict)
     reviews: set[str] = field(default_factory=set)
+    automatic: set[str] = field(default_factory=set)  # the cells whose mark no person has given
     comments: list[tuple[str, str]] = field(default_factory=list)
 
     @property
@@ -155,16 +161,16 @@ def read_book(course: courses.Course, names: Iterable[str] = ()) -> Book:
     shown = tuple(name for name in chosen if names or any(copy[1] == name for copy in seen))
     people = {student: Person(student) for student, _ in seen} | held.people
     people = {student: one for student, one in people.items() if _text(student)}
+    order = sorted(people.values(), key=lambda one: (one.last_name.casefold(), one.id.casefold(), one.id))
     entries = {}
-    for student in people:
-        for name in shown:
+    for name in shown:
+        for student in (person.id for person in order):
             path = results.get((student, name))
             result = kept(path) if path is not None else None
             light = dataclasses.replace(result, cells={}, versions={}, details=()) if result else None
             entries[student, name] = _entry(
                 course, student, name, held, light, (student, name) in copies
             )
-    order = sorted(people.values(), key=lambda one: (one.last_name.casefold(), one.id.casefold(), one.id))
     questions = {name: tuple(held.questions.get(name, ())) for name in shown}
     return Book(course, shown, tuple(order), questions, entries)
 
@@ -187,9 +193,9 @@ def _entry(
         return dataclasses.replace(entry, state=WAITING) if copy else entry
     questions = held.questions.get(name, [])
     written = {one.name for one in questions if one.written}
-    lacking = [cell for cell, points in found.points.items() if points is None and cell not in written]
-    pending = {cell for cell, points in found.points.items() if points is None and cell in written}
-    pending |= found.reviews - set(lacking)
+    lacking, pending = waiting(
+        found.points, found.reviews, written, read=result is None or result.notebook
+    )
     state, cause = GRADED, ""
     if lacking:
         state = NOT_GRADED
@@ -201,7 +207,8 @@ def _entry(
         entry, state=state, cause=cause, raw=raw, top=sum(one.points for one in questions),
         penalty=penalty(raw, found.late_s, course.late), late_s=found.late_s,
         handed_in=found.timestamp.replace(tzinfo=dt.UTC) if found.timestamp is not None else None,
-        points=found.points, pending=tuple(sorted(pending)), submission=found.id,
+        points=found.points, pending=pending, submission=found.id,
+        unanswered=tuple(sorted(found.automatic & written)),  # an answer that was given waits for a person
         comments=tuple(sorted(found.comments)),
     )  # fmt: skip
 
@@ -242,6 +249,8 @@ def _gradebook(course: courses.Course) -> _Gradebook:
             if book in books and cell in cells:
                 given = manual if manual is not None else auto
                 books[book].points[cells[cell]] = None if given is None else given + (extra or 0.0)
+                if manual is None and auto is not None:
+                    books[book].automatic.add(cells[cell])
                 if review:
                     books[book].reviews.add(cells[cell])
         for book, cell, said in (

@@ -82,7 +82,7 @@ def grade_class(
     course: courses.Course, assignments: Iterable[str] | None = None, students: Iterable[str] | None = None,
     jobs: int = 1, progress: Progress = lambda done, total, what: None, again: bool = False,
     sandbox: bool = False, executor: MakeExecutor = Local, tell: Callable[[str], None] = lambda line: None,
-    warm: bool = False,
+    warm: bool = False, starts: Callable[[int], None] = lambda count: None,
 ) -> ClassReport:  # fmt: skip
     """Grade submitted/<student>/<assignment>/ and record it; a group's copy for each of its members.
 
@@ -92,7 +92,8 @@ def grade_class(
     which the caller knows that they can be made, and a result without one is not kept. `warm`: what is
     launched is forked from a process that has torch loaded, where that can be and pays (see confirm.py).
     `progress(done, total, what)` counts the copies that are recorded; `tell` is given a line for each copy
-    that a person should look at, as soon as it is known.
+    that a person should look at, as soon as it is known; `starts` how many copies are to be examined, before
+    the first of them is, and is not called where there is none.
     CourseError for an unknown assignment; CopyError when an assignment has no notebook with tests;
     GradingStopped when the machine does not let it go on (a full disk, a damaged or locked gradebook).
     """
@@ -103,7 +104,7 @@ def grade_class(
                 trouble.ready(course)
                 report = _grade_class(
                     course, assignments, set(students or ()), jobs, progress, again, sandbox, executor, tell,
-                    warm,
+                    warm, starts,
                 )  # fmt: skip
         except trouble.GradingStopped:
             raise
@@ -122,7 +123,7 @@ def _clear_up(root: Path) -> tuple[str, ...]:
 def _grade_class(
     course: courses.Course, assignments: Iterable[str] | None, wanted: set[str], jobs: int,
     progress: Progress, again: bool, sandbox: bool, executor: MakeExecutor, tell: Callable[[str], None],
-    warm: bool,
+    warm: bool, starts: Callable[[int], None],
 ) -> ClassReport:  # fmt: skip
     chosen = [course.assignment(name).id for name in assignments or ()] or [
         one.id for one in course.assignments
@@ -141,8 +142,9 @@ def _grade_class(
     exams = {name: bench.exam(name) for name in dict.fromkeys(name for _, name in copies)}
     with bench, executor(bench, jobs) as engine, Recorder(course, exams, groups) as book:
         grading = _Grading(course, copies, exams, groups, again, book, progress, tell)
-        grading.run(engine, bench)
-        recorded, told = book.finish()
+        grading.run(engine, bench, starts)
+        unread = {copy for copy, result in grading.results.items() if not result.notebook}
+        recorded, told = book.finish(unread)
     rows = [Row(*copy, grading.results[copy], recorded[copy]) for copy in copies]
     notes = [note for copy in copies if copy in groups and (note := groups[copy].note)]
     missing = [
@@ -175,7 +177,7 @@ class _Grading:
         self._later: dict[Copy, None] = {}
         self._done = 0
 
-    def run(self, engine: Executor, bench: Bench) -> None:
+    def run(self, engine: Executor, bench: Bench, starts: Callable[[int], None]) -> None:
         """Examine with `engine`, and record. What it started goes on until the engine is left."""
         own = [copy for copy in self.copies if copy not in self.groups or self.groups[copy].copy == copy[0]]
         sharing: defaultdict[Copy, list[Copy]] = defaultdict(list)
@@ -190,6 +192,8 @@ class _Grading:
                     self._settle(copy, early)
                 else:
                     tasks.append(Task(*copy))
+            if tasks:
+                starts(len(tasks))
             bench.warm = bench.warm and len(tasks) >= WORTH
             tasks = sample(tasks, fingerprint(self.exams[own[0][1]])) if bench.warm else tasks
             for task in sorted(tasks, key=lambda task: not task.audit):   # the sample first: see Draw

@@ -211,7 +211,9 @@ def _two_groups(groups: Mapping[frozenset[str] | None, str]) -> str:
     """`groups`: each group's members, and a student whose copy names it."""
     sets = [members for members in groups if members]
     twice = sorted({one for first in sets for second in sets if first != second for one in first & second})
-    listed = sorted(f"{' + '.join(sorted(members))} (copie de {groups[members]})" for members in sets)
+    listed = sorted(
+        f"{' + '.join(sorted(members))} ({text('groupe.partner', owner=groups[members])})" for members in sets
+    )
     return text("groupe.two-groups", names=", ".join(twice), groups=" ; ".join(listed))
 
 

@@ -1,7 +1,8 @@
 """The marks as a CSV file: every field quoted, UTF-8, one line for each student and assignment.
 
-A mark that is not whole is an empty field, never 0. A text that a spreadsheet would compute is marked as text
-with an apostrophe, as OWASP advises: students choose their ids, and causes quote what they wrote.
+A mark that is not whole is an empty field, never 0, and so is what is not known: the raw points of a copy
+that was not graded, the delay of one that has no date. A text that a spreadsheet would compute is marked as
+text with an apostrophe, as OWASP advises: students choose their ids, and causes quote what they wrote.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import csv
 import io
 from collections.abc import Iterator
 
-from autograder.batch.book import ABSENT, WAITING, Book, Entry
+from autograder.batch.book import ABSENT, NOT_GRADED, WAITING, Book, Entry
 from autograder.batch.told import without
 from autograder.files import private_paths
 from autograder.messages import text
@@ -47,12 +48,15 @@ def _rows(book: Book) -> Iterator[list[str | float]]:
     for name in book.assignments:
         for person in book.people:
             one = book.entries[person.id, name]
-            known = one.state not in (ABSENT, WAITING) and bool(one.points)
+            recorded = one.state not in (ABSENT, WAITING) and bool(one.points)
+            counted = recorded and one.state != NOT_GRADED  # of a part of the points there is no sum
+            dated = recorded and one.handed_in is not None
             mark = "" if one.mark is None else one.mark
             when = one.handed_in.astimezone(book.course.zone).isoformat() if one.handed_in else ""
             yield [
                 name, person.id, person.last_name, person.first_name, person.email, one.state, mark,
-                *([one.top, one.raw, one.penalty, round(one.late_s / 60, 1)] if known else [""] * 4),
+                one.top if recorded else "", *([one.raw, one.penalty] if counted else ["", ""]),
+                round(one.late_s / 60, 1) if dated else "",
                 when, " ".join(one.pending), " ".join(one.flags),
                 " ".join(one.result.group) if one.result is not None else "",
                 without(why_no_mark(one), hidden),

@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ import nbformat
 
 from autograder import course as courses
 from autograder.batch import trouble
+from autograder.batch.by_hand import waiting
 from autograder.batch.groups import Standing
 from autograder.batch.handin import TIMESTAMP, read_timestamp, timestamp_line
 from autograder.batch.shared_marks import share
@@ -37,7 +38,8 @@ STAGED = Path(".autograder") / "copies"
 class Recorded:
     """What the gradebook holds for one copy. `problem`: why it could not be recorded, else None.
 
-    `score` counts automatic and manual marks less the late penalty; `pending` are the cells to mark by hand.
+    `score` counts automatic and manual marks less the late penalty; `pending` are the cells to mark by hand,
+    `lacking` the tests without a mark.
     """
 
     student: str
@@ -46,6 +48,7 @@ class Recorded:
     score: float = 0.0
     max_score: float = 0.0
     pending: tuple[str, ...] = ()
+    lacking: tuple[str, ...] = ()
     late_s: float = 0.0
     penalty: float = 0.0
 
@@ -88,9 +91,12 @@ class Recorder:
         self.problems[student, assignment] = problem
         return problem
 
-    def finish(self) -> tuple[dict[tuple[str, str], Recorded], tuple[str, ...]]:
+    def finish(
+        self, unread: Collection[tuple[str, str]] = ()
+    ) -> tuple[dict[tuple[str, str], Recorded], tuple[str, ...]]:
         """What the gradebook holds of all that was added, once the marks given by hand are the same for all
-        the members of a group; and what the grader should know of that, in French.
+        the members of a group; and what the grader should know of that, in French. `unread`: the copies
+        whose notebook could not be read.
         """
         if not self.problems:
             return {}, ()
@@ -107,7 +113,10 @@ class Recorder:
                 self.api, self._said, self.course, assignment, student
             )
         with self.api.gradebook as gradebook:
-            found = {copy: _read(gradebook, *copy, problem) for copy, problem in self.problems.items()}
+            found = {
+                copy: _read(gradebook, self.exams[copy[1]], copy[0], problem, copy not in unread)
+                for copy, problem in self.problems.items()
+            }
         return found, shared.notes
 
 
@@ -224,9 +233,10 @@ def _convert(
     return None
 
 
-def _read(gradebook: Any, student: str, assignment: str, problem: str | None) -> Recorded:
+def _read(gradebook: Any, exam: Exam, student: str, problem: str | None, read: bool) -> Recorded:
     from nbgrader.api import MissingEntry
 
+    assignment = exam.assignment
     if problem is not None:
         return Recorded(student, assignment, problem)
     try:
@@ -234,11 +244,14 @@ def _read(gradebook: Any, student: str, assignment: str, problem: str | None) ->
     except MissingEntry:
         return Recorded(student, assignment, "no such submission in the gradebook")
     grades = [grade for notebook in submission.notebooks for grade in notebook.grades]
+    points = {one.name: one.auto_score if one.manual_score is None else one.manual_score for one in grades}
+    reviews = {grade.name for grade in grades if grade.needs_manual_grade}
+    written = {cell.id for cell in exam.frame.cells if cell.role == "written"}
+    lacking, pending = waiting(points, reviews, written, read=read)
     penalty = submission.late_submission_penalty or 0.0
     held = Recorded(
         student, assignment, None, round(submission.score - penalty, 6), submission.max_score,
-        tuple(sorted(grade.name for grade in grades if grade.needs_manual_grade)),
-        submission.total_seconds_late, penalty,
+        pending, lacking, submission.total_seconds_late, penalty,
     )  # fmt: skip
     gradebook.db.expunge_all()  # a class of them would fill the memory
     return held

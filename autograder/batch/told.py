@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from autograder.batch.book import Book, Entry
 from autograder.files import private_paths
+from autograder.launch.untrusted import printable
 from autograder.messages import french_delay, number, text
 
 _MOST = 2000  # characters of one message
@@ -32,6 +33,8 @@ def of_cells(book: Book, entry: Entry) -> Iterator[tuple[str, float, float, str]
     for question in book.questions[entry.assignment]:
         points = entry.points.get(question.name) or 0.0
         said = list(comments.get(question.name, ()))
+        if question.name in entry.unanswered and not said:
+            said = [text("export.no-answer")]
         test = tests.get(question.name)
         if test is not None and points < question.points:
             said += [part for part in (test.message, test.advice) if part]
@@ -42,5 +45,4 @@ def without(content: str, paths: list[str]) -> str:
     """`content` with "…" for each of `paths`, and no character that JSON or CSV readers stumble over."""
     for path in paths:
         content = content.replace(path, "…")
-    printable = (letter if letter.isprintable() or letter in "\n\t" else "�" for letter in content)
-    return "".join(printable)
+    return printable(content, also="\n\t")

@@ -14,7 +14,7 @@ import os
 import re
 import unicodedata
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
@@ -31,6 +31,7 @@ MAX_NAME, MAX_PATH = 255, 1000  # characters: no file system that students have 
 _PREFIXED = re.compile(r"(?P<folder>.*_\d+_assignsubmission_(?:file|onlinetext)_)(?P<name>.+)", re.DOTALL)
 MAX_TOTAL_BYTES = 16 * 1024**3  # unpacked, of one archive on the grader's disk
 _PIECE = 64 * 1024
+_DEPTH_OF_A_COPY = 4  # folders above which a copy may stand: deeper ones are not looked at for being empty
 
 UNKNOWN = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)  # a moment that nothing tells: before any other
 _NOISE = {"__MACOSX", ".ipynb_checkpoints", "__pycache__", ".DS_Store", "Thumbs.db", "desktop.ini"}
@@ -88,19 +89,29 @@ class Reader:
         if source.is_file():
             yield from self._file(source, (source.name,))
             return
-        for folder, folders, files in os.walk(source):
+        root, below, held = source.resolve().name, [], []
+        for folder, folders, files in os.walk(source, onerror=lambda error: self._closed(source, error)):
             folders[:] = sorted(name for name in folders if name not in _NOISE)
             here = Path(folder)
             inside = here.relative_to(source).parts
+            below.append(inside)
+            held += [(*inside, name) for name in files if name not in _NOISE]
             for name in [name for name in folders if (here / name).is_symlink()]:
                 self.refuse((*inside, name), "a link: links are not followed")
+                held.append((*inside, name))
             for name in sorted(files, key=lambda name: (unfolded(name)[:-1], is_zip(name), name)):
                 path = here / name
                 if path.is_symlink() or not path.is_file():
                     self.refuse((*inside, name), "not a regular file (links are not followed)")
                 elif name not in _NOISE:
                     # The source folder's own name counts: `collect ex1-rang-dupont/` is one copy.
-                    yield from self._file(path, (source.resolve().name, *inside, *unfolded(name)))
+                    yield from self._file(path, (root, *inside, *unfolded(name)))
+        for inside in _empty(below, held):
+            self.refuse(inside or (root,), "an empty folder")
+
+    def _closed(self, source: Path, error: OSError) -> None:
+        inside = Path(error.filename).relative_to(source).parts
+        self.refuse(inside or (source.name,), f"cannot be read: {error.strerror}")
 
     def _file(self, path: Path, parts: tuple[str, ...]) -> Iterator[Member]:
         data = None
@@ -133,6 +144,11 @@ class Reader:
             self.refuse(parts, f"not a readable zip ({error}): ask for it again")
             return
         with archive:
+            files = [_inside(entry) for entry in archive.infolist() if _counts(entry) and not entry.is_dir()]
+            folders = [_inside(entry) for entry in archive.infolist() if _counts(entry) and entry.is_dir()]
+            for inside in _empty([(), *folders], files):
+                why = "an empty folder" if inside else "nothing in it: ask for it again"
+                self.refuse((*parts, *inside), why)
             entries = []
             for entry in archive.infolist():
                 if len(entry.filename) > MAX_PATH or max(map(len, _inside(entry)), default=0) > MAX_NAME:
@@ -161,7 +177,7 @@ class Reader:
         self, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, parts: tuple[str, ...], level: _Level
     ) -> Iterator[Member]:
         inside = _inside(entry)
-        if entry.is_dir() or _NOISE.intersection(inside) or not inside:
+        if entry.is_dir() or not _counts(entry):
             return
         where = (*parts, *inside)
         name = entry.filename.replace("\\", "/")
@@ -244,6 +260,27 @@ def _inside(entry: zipfile.ZipInfo) -> tuple[str, ...]:
     name = unicodedata.normalize("NFC", entry.filename.replace("\\", "/"))
     parts = [part for part in name.split("/") if part not in ("", ".")]
     return tuple(parts) if entry.is_dir() or not parts else (*parts[:-1], *unfolded(parts[-1]))
+
+
+def _counts(entry: zipfile.ZipInfo) -> bool:
+    """Somebody put it there: no noise of a system or an editor."""
+    inside = _inside(entry)
+    return bool(inside) and not _NOISE.intersection(inside)
+
+
+def _empty(folders: Iterable[tuple[str, ...]], files: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Those folders that hold no file at any depth, the highest of each; not those beside a copy's files."""
+    files = list(files)
+    full = {parts[:n] for parts in files for n in range(min(len(parts), _DEPTH_OF_A_COPY + 1))}
+    settled = {parts[:-1] for parts in files if not is_zip(parts[-1])}  # a copy: what is below is its own
+    found = []
+    for folder in sorted(set(folders)):
+        if len(folder) > _DEPTH_OF_A_COPY or folder in full:
+            continue
+        if not any(folder[:n] in settled for n in range(len(folder) + 1)):
+            found.append(folder)
+            settled.add(folder)
+    return found
 
 
 def unfolded(name: str) -> tuple[str, ...]:

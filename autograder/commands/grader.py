@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,24 +60,23 @@ def collect(source: Path | None, exchange: bool = False) -> int:
 
 def grade(
     names: Sequence[str], students: Sequence[str], *, sandbox: str, jobs: int | None = None,
-    force: bool = False, slurm: Sequence[str] | None = None, chunk: int | None = None, cold: bool = False,
+    force: bool = False, executor: str = "local", slurm: Sequence[str] = (), chunk: int | None = None,
+    cold: bool = False,
 ) -> int:  # fmt: skip
     """0: every copy was graded and recorded; 1: nothing to grade; 2: usage; 3: some copy was not graded.
 
-    `sandbox`: "yes", "auto" (where one can be made) or "no". `slurm`: options of sbatch ("key=value"), where
-    copies are examined by a cluster, `chunk` of them in a task. `cold`: each launch starts its own Python.
+    `sandbox`: "yes", "auto" (where one can be made) or "no". `executor`: "local" or "slurm", a cluster, with
+    `slurm` its options of sbatch ("key=value"), and `chunk` copies in a task. `cold`: each launch starts its
+    own Python.
     """
+    if executor != "slurm" and (slurm or chunk):
+        return usage(f"{'--slurm-option' if slurm else '--chunk'}: only together with --executor slurm")
     from autograder.launch import box
 
     why_not = box.why_not() if sandbox != "no" else None
     if sandbox == "yes" and why_not is not None:
         return usage(NO_SANDBOX.format(why=why_not))
     boxed = sandbox != "no" and why_not is None
-    if not boxed:
-        print(UNBOXED.format(why=f" ({why_not})" if why_not else ""), file=sys.stderr)
-    elif sandbox == "auto":
-        version = ".".join(map(str, box.bwrap_version() or ()))
-        print(BOXED.format(version=version), file=sys.stderr)
 
     from rich.console import Console
     from rich.text import Text
@@ -96,19 +96,27 @@ def grade(
     def tell(line: str) -> None:
         bar.console.print(Text(clean(line)))
 
+    def tell_of_the_sandbox(count: int) -> None:
+        if not boxed:
+            tell(UNBOXED.format(why=f" ({why_not})" if why_not else ""))
+        elif sandbox == "auto":
+            tell(BOXED.format(version=".".join(map(str, box.bwrap_version() or ()))))
+
     engine: Any = Local
-    if slurm is not None:
+    if executor == "slurm":
         try:
             engine = _slurm(slurm, chunk, tell)
         except ValueError as error:
             return usage(str(error))
     try:
         course = load()
+        for name in names:
+            course.assignment(name)
         with bar:
             task = bar.add_task("", total=None)
             report = grade_class(
-                course, names, students, jobs=jobs or _jobs(slurm is None and not cold), again=force,
-                sandbox=boxed, executor=engine, warm=not cold, tell=tell,
+                course, names, students, jobs=jobs or _jobs(executor == "local" and not cold), again=force,
+                sandbox=boxed, executor=engine, warm=not cold, tell=tell, starts=tell_of_the_sandbox,
                 progress=lambda done, total, what: bar.update(
                     task, completed=done, total=total, description=what
                 ),
@@ -121,7 +129,7 @@ def grade(
     except KeyboardInterrupt:
         print(STOPPED, file=sys.stderr)
         raise
-    for left in (*report.left_over, *report.unusable):
+    for left in (*report.left_over, *report.unusable, *_mistyped(students, course.root / "submitted")):
         print(left, file=sys.stderr)
     if not report.rows:
         whose = f" by {', '.join(students)}" if students else ""
@@ -142,6 +150,15 @@ def grade(
                 print(f"  {clean(line)}")
     print("\n" + "\n".join(left_by_hand(report)))  # last: what the grader does next
     return OK if report.complete and not report.missing else NOT_GRADED
+
+
+def _mistyped(students: Sequence[str], submitted: Path) -> Iterator[str]:
+    """A line for each student named who has handed in nothing at all, where another id is near."""
+    known = sorted(path.name for path in submitted.iterdir() if path.is_dir()) if submitted.is_dir() else []
+    for student in students:
+        near = difflib.get_close_matches(student, known, n=1)
+        if student not in known and near:
+            yield f"Nobody called {student!r} has handed in anything; did you mean {near[0]}?"
 
 
 def _slurm(given: Sequence[str], chunk: int | None, tell: Callable[[str], None]) -> Any:
@@ -180,6 +197,12 @@ def release(
         return usage(str(error))
     except DateError as error:
         return usage(f"--as-of {as_of} {error}\n    accepted: YYYY-MM-DD, {error.accepted}")
+    if bundle is not None:  # before the proofs, which take minutes
+        why = bundler.why_not(course.root)
+        if why is None and not releaser.may_have(course, names, moment):
+            why = bundler.NONE_OPEN
+        if why is not None:
+            return usage(f"--bundle {bundle}: {why}")
     report = releaser.release(
         course, names, check=check_only, as_of=moment, force=force,
         progress=lambda name: print(f"proving {name} …", file=sys.stderr),

@@ -12,6 +12,7 @@ import math
 import os
 import re
 import stat
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,6 +60,16 @@ def read(path: Path, limit: int = MOST_BYTES) -> tuple[bytes, bool]:
 def readable(content: object) -> str:
     """A text that can be written: half of a surrogate pair cannot."""
     return str(content).encode("utf-8", "replace").decode()
+
+
+def printable(content: object, also: str = "") -> str:
+    """A text without what a screen would obey or could not show, but for the characters of `also`. Spaces of
+    every width stay, which `str.isprintable` refuses: our own French has no-break ones in each sentence.
+    """
+    return "".join(
+        letter if letter.isprintable() or letter in also or unicodedata.category(letter) == "Zs" else "�"
+        for letter in readable(content)
+    )
 
 
 def text(path: Path, limit: int = MOST_BYTES) -> str:

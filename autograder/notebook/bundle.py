@@ -23,10 +23,11 @@ from autograder.notebook.leaks import scan
 from autograder.notebook.pages import PAGES
 
 README_NAME = "LISEZMOI.md"
-LATER = " *(distribué plus tard)*"
+ELSEWHERE = " *(distribué à part)*"  # already, or later
 # What a wheel is built from. Neither source/, nor the course key, nor the tests.
 BUILT_FROM = ("pyproject.toml", "README.md", "LICENSE")
 PACKAGE = "autograder"
+NONE_OPEN = "no assignment is open yet: name those to give, or use --as-of for another day"
 OLDEST_SETUPTOOLS = 77  # as pyproject.toml asks
 
 
@@ -45,7 +46,7 @@ def bundle(course: Course, out: Path, assignments: Iterable[str] | None = None) 
     content: dict[str, bytes] = {FILE_NAME: course.path.read_bytes()}
     chosen = [one.id for one in course.assignments] if assignments is None else list(assignments)
     if not chosen:
-        raise BundleError("no assignment is open yet: name those to give, or use --as-of for another day")
+        raise BundleError(NONE_OPEN)
     for one in map(course.assignment, chosen):
         folder = release / one.id
         if not (folder / one.notebook).is_file():
@@ -67,12 +68,18 @@ def bundle(course: Course, out: Path, assignments: Iterable[str] | None = None) 
     return sorted(content)
 
 
+def why_not(root: Path) -> str | None:
+    """Why no bundle can be made in the course's folder; None where it has what a wheel is built from."""
+    missing = [name for name in (*BUILT_FROM, PACKAGE) if not (root / name).exists()]
+    if not missing:
+        return None
+    return f"{root} lacks {', '.join(missing)}: the wheel is built from a full checkout of the course"
+
+
 def build_wheel(root: Path, out: Path) -> Path:
     """Build the package's wheel from `root` into folder `out`, from a copy of what it needs and no more."""
-    missing = [name for name in (*BUILT_FROM, PACKAGE) if not (root / name).exists()]
-    if missing:
-        what = ", ".join(missing)
-        raise BundleError(f"{root} lacks {what}: the wheel is built from a full checkout of the course")
+    if (why := why_not(root)) is not None:
+        raise BundleError(why)
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "tree"
         tree.mkdir()
@@ -112,7 +119,7 @@ def readme(course: Course, wheel: str, given: Sequence[str]) -> str:
     template = resources.files("autograder.notebook") / "templates" / README_NAME
     session = course.session
     rows = [
-        f"| `{one.id}` | {one.title}{'' if one.id in given else LATER} | {french_moment(one.due)} "
+        f"| `{one.id}` | {one.title}{'' if one.id in given else ELSEWHERE} | {french_moment(one.due)} "
         f"| {one.points.total} |"
         for one in course.assignments
     ]

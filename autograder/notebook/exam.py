@@ -20,6 +20,7 @@ from autograder.notebook.cells import CopyError, read_notebook, source_cells
 from autograder.notebook.given import LABO
 from autograder.notebook.repair import Skeleton, skeleton
 from autograder.notebook.result import CopyResult, copy_sha256
+from autograder.notebook.sources import read_source
 from autograder.notebook.testcells import Trusted
 from autograder.notebook.variants import variant
 
@@ -59,8 +60,9 @@ def prepare(
     places = [path for path in (source, released, own) if path is not None and path.is_file()]
     if not places:
         raise CopyError(_no_tests(assignment, root))
-    notebook = read_notebook(places[0])
-    release = read_notebook(released) if released is not None and released.is_file() else None
+    read = read_source if source in places else read_notebook
+    notebook = read(places[0])
+    release = read(released) if released is not None and released.is_file() else None
     one = course.assignment(assignment) if course is not None else None
     declared = one.data if one is not None and places[0] != own else []
     data = tuple(path for name in declared if (path := places[0].parent / name).is_file())

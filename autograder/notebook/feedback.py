@@ -119,7 +119,8 @@ def shorten_cells(nb: NotebookNode) -> None:
             cell.pop("attachments", None)
         cells.append(cell)
     if len(cells) < len(nb.cells):
-        told = text("grading.cells-left-out", n=len(nb.cells) - len(cells))
+        out = len(nb.cells) - len(cells)
+        told = text("grading.cells-left-out", n=out, s=plural(out))
         ident = unique_id("left-out", {str(cell.get("id")) for cell in cells}, "left-out")
         cells.append(new_markdown_cell(told, id=ident))
     nb.cells = cells

@@ -75,7 +75,9 @@ class Test:
 
 @dataclass(frozen=True)
 class Answer:
-    """A written answer, or one with a comment. `points` None: it has no mark of its own."""
+    """A written answer, or one with a comment. `points` None: it has no mark of its own. `unread`: it stands
+    in a notebook that was not read.
+    """
 
     id: str
     anchor: str
@@ -83,6 +85,7 @@ class Answer:
     score: float
     points: float | None
     pending: bool
+    unread: bool
     unanswered: bool
     comment: str
 
@@ -90,12 +93,14 @@ class Answer:
     def word(self) -> str:
         if self.unanswered:
             return text("feedback.no-answer")
+        if self.unread:
+            return text("feedback.unread")
         return text("feedback.waiting" if self.pending else "feedback.read")
 
     @property
     def out_of(self) -> str:
         return "" if self.points is None else (
-            f"{'–' if self.pending else number(self.score)} / {number(self.points)}")
+            f"{'–' if self.pending or self.unread else number(self.score)} / {number(self.points)}")
 
 
 @dataclass(frozen=True)
@@ -263,7 +268,7 @@ def _steps(tests: list[Test], answers: list[Answer]) -> list[Step]:
     if len(made) > MOST_STEPS:
         left = len(made) - MOST_STEPS + 1
         made = [*made[: MOST_STEPS - 1], Step(text("feedback.more-steps", count=left, s=plural(left)))]
-    if empty := sum(answer.unanswered for answer in answers):
+    if empty := sum(answer.unanswered and answer.points is not None for answer in answers):
         made.append(Step(text("feedback.unanswered", count=empty, s=plural(empty))))
     if any(answer.comment for answer in answers):
         made.append(Step(text("feedback.read-comments"), "fb-commentaires"))
@@ -280,6 +285,7 @@ def _answer(cell: NotebookNode, anchor: str) -> Answer:
     no_answer = comment == NO_RESPONSE
     return Answer(
         meta.grade_id, anchor, meta.grade_id, float(meta.get("score") or 0),
-        float(meta.get("points") or 0) if graded else None, bool(meta.get("pending")), no_answer,
+        float(meta.get("points") or 0) if graded else None, bool(meta.get("pending")),
+        bool(meta.get("unread")), no_answer,
         "" if no_answer else readable(str(comment or "")),
     )  # fmt: skip

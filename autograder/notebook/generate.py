@@ -11,7 +11,7 @@ import nbformat
 
 from autograder.course import Assignment, Course
 from autograder.leftovers import scratch
-from autograder.notebook.cells import read_notebook
+from autograder.notebook.sources import read_source
 from autograder.notebook.tidy import tidied
 from autograder.notebook.variants import variant
 
@@ -59,7 +59,7 @@ def generate(course: Course, name: str, out: Path, db_url: str | None = None) ->
         given.mkdir(parents=True)
         for file in one.data:
             shutil.copyfile(source_folder(course, name) / file, given / file)
-        whole = read_notebook(source_folder(course, name) / one.notebook)
+        whole = read_source(source_folder(course, name) / one.notebook)
         nbformat.write(variant(whole, one.numbers), given / one.notebook)
         _convert(course, name, work, db_url)
         made = work / RELEASE / name
@@ -98,7 +98,7 @@ def write_solution(course: Course, name: str, folder: Path) -> Path:
     folder.mkdir(exist_ok=True)
     for file in one.data:
         shutil.copyfile(source_folder(course, name) / file, folder / file)
-    whole = read_notebook(source_folder(course, name) / one.notebook)
+    whole = read_source(source_folder(course, name) / one.notebook)
     nbformat.write(variant(whole, one.numbers, solution=True), folder / one.notebook)
     return folder / one.notebook
 

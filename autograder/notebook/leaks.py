@@ -22,12 +22,12 @@ from autograder.notebook.cells import (
     Cell,
     cut,
     file_body,
-    read_notebook,
     released_source,
     source_cells,
     written_file,
 )
 from autograder.notebook.generate import source_folder
+from autograder.notebook.sources import read_source
 
 Kind = Literal["solution", "hidden test", "mark scheme"]
 
@@ -67,7 +67,7 @@ def secrets(course: Course) -> list[Secret]:
     """The distinctive lines of all assignments that are in source/."""
     found: list[Secret] = []
     cells = {
-        one.id: source_cells(read_notebook(path))
+        one.id: source_cells(read_source(path))
         for one in course.assignments
         if (path := source_folder(course, one.id) / one.notebook).is_file()
     }

@@ -194,8 +194,8 @@ class SaveGrades(SaveAutoGrades):
     def _auto(self, cell: NotebookNode) -> float | None:
         """The automatic mark, None when there is none to give."""
         if utils.is_solution(cell):
-            if self.result is not None and not self.result.notebook:
-                return None  # nothing was read: nobody may conclude that nothing was written
+            if not self._read():
+                return None  # nobody may conclude that nothing was written
             return 0.0 if self._unanswered(cell) else None
         if any(
             output.output_type == "error" and output.ename == "NotGraded"
@@ -204,6 +204,9 @@ class SaveGrades(SaveAutoGrades):
             return None
         return float(utils.determine_grade(cell, self.log)[0])
 
+    def _read(self) -> bool:
+        return self.result is None or self.result.notebook
+
     def _unanswered(self, cell: NotebookNode) -> bool:
         released = self.frame.released.get(cell.metadata.nbgrader["grade_id"])
         return not cell.source.strip() or (released is not None and same_code(cell.source, released))
@@ -211,7 +214,7 @@ class SaveGrades(SaveAutoGrades):
     def _add_comment(self, cell: NotebookNode, resources: dict[str, Any]) -> None:
         ident = cell.metadata.nbgrader["grade_id"]
         comment = self.gradebook.find_comment(ident, self.notebook_id, self.assignment_id, self.student_id)
-        comment.auto_comment = automatic(cell, self.frame, self._unanswered(cell))
+        comment.auto_comment = automatic(cell, self.frame, self._unanswered(cell), self._read())
         self.gradebook.db.commit()
 
 

@@ -12,8 +12,9 @@ from typing import Any
 import nbformat
 
 from autograder.course import Assignment, Course
-from autograder.notebook.cells import Cell, CopyError, read_notebook, source_cells, written_file
+from autograder.notebook.cells import Cell, CopyError, source_cells, written_file
 from autograder.notebook.generate import declared_files, generate, source_folder, write_solution
+from autograder.notebook.sources import SourceError, read_source
 from autograder.notebook.tidy import tidied
 
 ACCOUNTS = ("marks", "gpu_marks")  # what opens the account of a test cell
@@ -46,7 +47,7 @@ def prove_source(course: Course, name: str) -> list[Finding]:
         return [Finding(name, f"there is no {folder / one.notebook}")]
     said = [*_folder(one, folder), *_form(folder / one.notebook)]
     try:
-        cells = source_cells(read_notebook(folder / one.notebook))
+        cells = source_cells(read_source(folder / one.notebook))
     except CopyError as error:
         return [Finding(name, what) for what in said or [str(error)]]
     said += [*_points(one, cells), *_markers(cells)]
@@ -54,6 +55,19 @@ def prove_source(course: Course, name: str) -> list[Finding]:
         if cell.role == "test":
             said += [f"cell {cell.id} {what}" for what in _test_cell(cell)]
     return [Finding(name, what) for what in said]
+
+
+def prove_readable(course: Course) -> list[Finding]:
+    """Each notebook of source/ can be read: without one of them, no leak can be looked for in any release."""
+    findings = []
+    for one in course.assignments:
+        path = source_folder(course, one.id) / one.notebook
+        if path.exists():
+            try:
+                read_source(path)
+            except SourceError as error:
+                findings.append(Finding(one.id, str(error)))
+    return findings
 
 
 def prove_ids(course: Course) -> list[Finding]:
@@ -98,7 +112,7 @@ def prove_by_running(course: Course, name: str) -> list[Finding]:
 def _cells(path: Path) -> list[Cell]:
     """The notebook's cells; none where it cannot be read, which prove_source tells."""
     try:
-        return source_cells(read_notebook(path))
+        return source_cells(read_source(path))
     except CopyError:
         return []
 

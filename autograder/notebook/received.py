@@ -13,7 +13,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from autograder.launch.untrusted import readable
+from autograder.launch.untrusted import printable
 from autograder.messages import text
 from autograder.notebook.cells import CopyError, read_notebook
 
@@ -75,9 +75,3 @@ def nearest_notebook(folder: Path, assignment: str) -> str | None:
         return None
     near = next(iter(difflib.get_close_matches(f"{assignment}.ipynb", found, n=1, cutoff=0.0)), None)
     return None if near is None else printable(near)
-
-
-def printable(name: str) -> str:
-    """A file's name without what a terminal would obey or could not show."""
-    shown = readable(name)
-    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in shown)

@@ -14,7 +14,7 @@ from autograder.notebook import pages
 from autograder.notebook.cells import CopyError
 from autograder.notebook.generate import RELEASE, GenerateError, content, differences, generate
 from autograder.notebook.leaks import Leak, scan
-from autograder.notebook.proofs import Finding, prove_by_running, prove_ids, prove_source
+from autograder.notebook.proofs import Finding, prove_by_running, prove_ids, prove_readable, prove_source
 
 __all__ = ["Finding", "GenerateError", "Leak", "Report", "generate", "prove", "release", "scan", "stale"]
 
@@ -79,10 +79,12 @@ def release(
     names = chosen or tuple(one.id for one in course.assignments)
     now = _moment(course, as_of)
     days_left = (course.session.start.date() - now.date()).days
-    notices = tuple(_notices(course, now, days_left))
+    notices = tuple(_notices(course, names, now, days_left))
     refused = None if check or force else _too_late(course, names, now)
     if refused:
         return Report(names, days_left, notices, refused)
+    if unread := prove_readable(course):
+        return Report(names, days_left, notices, findings=tuple(unread))
     findings = [Finding(pages.PAGES, what) for what in pages.problems(course)]
     for name in names:
         progress(name)
@@ -90,12 +92,18 @@ def release(
     if check:
         findings += [Finding(name, what) for name in names for what in stale(course, name)]
         findings += [Finding(pages.PAGES, what) for what in pages.stale(course)]
-    opened = tuple(name for name in names if chosen or course.assignment(name).release <= now)
+    opened = may_have(course, chosen, now)
     written = () if findings or check else _write(course, names)
     return Report(
         names, days_left, notices, findings=tuple(findings), pages=bool(course.pages), open=opened,
         written=written,
     )  # fmt: skip
+
+
+def may_have(course: Course, named: Iterable[str], as_of: datetime | None) -> tuple[str, ...]:
+    """What students may have at that moment, now by default: what is named, else what is open by then."""
+    now = _moment(course, as_of)
+    return tuple(named) or tuple(one.id for one in course.assignments if one.release <= now)
 
 
 def stale(course: Course, name: str) -> list[str]:
@@ -115,7 +123,7 @@ def _moment(course: Course, as_of: datetime | None) -> datetime:
     return now.astimezone(course.zone) if now.tzinfo else now.replace(tzinfo=course.zone)
 
 
-def _notices(course: Course, now: datetime, days_left: int) -> Iterable[str]:
+def _notices(course: Course, names: Iterable[str], now: datetime, days_left: int) -> Iterable[str]:
     start = f"{course.session.start:%Y-%m-%d %H:%M}"
     if now > course.session.end:
         yield f"Warning: the session of {start} is over (another year? change session.start in course.yaml)."
@@ -123,7 +131,7 @@ def _notices(course: Course, now: datetime, days_left: int) -> Iterable[str]:
         yield f"{days_left} day{'s' if days_left > 1 else ''} before the session of {start}."
     else:
         yield f"The session is today, {start}."
-    for one in course.assignments:
+    for one in map(course.assignment, names):
         if now < one.release:
             yield f"{one.id} is planned for {one.release:%Y-%m-%d %H:%M}."
 

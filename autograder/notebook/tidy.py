@@ -11,6 +11,8 @@ from pathlib import Path
 
 import nbformat
 
+from autograder.notebook.sources import no_notebook
+
 KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3"}
 LANGUAGE_INFO = {"name": "python"}
 # What editors leave on a cell: how it is folded, when it ran.
@@ -31,14 +33,20 @@ def tidied(data: bytes) -> bytes:
 
 
 def main(paths: list[str]) -> int:
-    """Tidy these files in place; say which ones changed."""
+    """Tidy these files in place; say which ones changed. 1 where one is no notebook: it stays as it is."""
+    refused = 0
     for path in map(Path, paths):
-        before = path.read_bytes()
-        after = tidied(before)
+        try:
+            before = path.read_bytes()
+            after = tidied(before)
+        except Exception:  # nbformat raises whatever its parsers raise
+            refused = 1
+            print(no_notebook(path), file=sys.stderr)
+            continue
         if after != before:
             path.write_bytes(after)
             print(f"tidied {path}")
-    return 0
+    return refused
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from urllib.parse import quote
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from autograder.messages import french_delay, french_moment, has, number, template, text
+from autograder.messages import french_delay, french_moment, has, number, plural, template, text
 from autograder.report.run_view import clean
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def _spread(question: Question, entries: Iterable[Entry]) -> dict[str, Any]:
         "kind": text("class_page.kind-written" if question.written else "class_page.kind-test"),
         "mean": "—" if mean is None else number(mean, 2), "mean_value": "" if mean is None else f"{mean:.6g}",
         "said": text(
-            "class_page.spread-said", question=question.name,
+            "class_page.spread-said", question=question.name, s=plural(bins[0]),
             **dict(zip(("zero", "low", "high", "full", "none"), bins, strict=True)),
         ),
         "bars": [
@@ -229,5 +229,5 @@ def _wrong(entries: Iterable[Entry]) -> Iterator[dict[str, Any]]:
             yield {
                 "assignment": assignment, "name": misconception(ident), "count": len(students),
                 "percent": round(share), "width": f"{0.6 * share:.3g}",
-                "who": who if more <= 0 else f"{who} {text('class_page.and-more', n=more)}",
+                "who": who if more <= 0 else f"{who} {text('class_page.and-more', n=more, s=plural(more))}",
             }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
@@ -9,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from autograder.messages import number, text
+from autograder.messages import number, plural, text
 from autograder.report.why import to_read
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from autograder.notebook.result import CopyResult
 
 FORMGRADER = "jupyter lab"
+# What nbgrader logs of a file that it may not read or write.
+_DISK = re.compile(r"\w+: \[(?:Errno|WinError) \d+\] (?P<why>[^:]+): '(?P<path>[^']+)'")
 
 
 def class_view(report: ClassReport) -> RenderableType:
@@ -38,7 +41,7 @@ def class_table(report: ClassReport) -> Table:
     """Students × assignments: points, what is pending, flags, lateness; the total of what is marked."""
     students = list(dict.fromkeys(row.student for row in report.rows))
     handed_in = sum(not row.of_partner for row in report.rows)
-    table = Table(title=text("grading.table-title", n=handed_in), title_justify="left")
+    table = Table(title=text("grading.table-title", n=handed_in, s=plural(handed_in)), title_justify="left")
     table.add_column(text("grading.student"), no_wrap=True)
     names = [name for name in report.assignments if any(row.assignment == name for row in report.rows)]
     for name in names:
@@ -47,7 +50,7 @@ def class_table(report: ClassReport) -> Table:
     rows = {(row.student, row.assignment): row for row in report.rows}
     for student in students:
         mine = [rows.get((student, name)) for name in names]
-        marked = [row for row in mine if row is not None and row.recorded.problem is None]
+        marked = [row for row in mine if row is not None and not _without_mark(row)]
         score, top = (sum(getattr(row.recorded, key) for row in marked) for key in ("score", "max_score"))
         total = f"{number(score)} / {number(top)}"
         cells = [cell(row) if row is not None else text("grading.no-mark") for row in mine]
@@ -55,13 +58,24 @@ def class_table(report: ClassReport) -> Table:
     return table
 
 
+def _no_test_concluded(row: Row) -> bool:
+    concluded = any(test.status in ("passed", "partial", "failed") for test in row.result.tests)
+    return not row.result.graded and not concluded
+
+
+def _without_mark(row: Row) -> bool:
+    """Nothing of the copy counts: neither a test's points, nor a person's in place of each of them."""
+    lacking = _no_test_concluded(row) and bool(row.recorded.lacking)
+    return row.recorded.problem is not None or lacking
+
+
 def cell(row: Row) -> str:
     """One copy in the table, as rich markup."""
     result, recorded = row.result, row.recorded
-    if recorded.problem is not None or (
-        not result.graded and not any(test.status in ("passed", "partial", "failed") for test in result.tests)
-    ):
+    if _without_mark(row):
         lines = [f"[red]{text('grading.not-graded')}[/]"]
+    elif _no_test_concluded(row):  # a person has given each mark
+        lines = [f"[yellow]{number(recorded.score)} / {number(recorded.max_score)}[/]"]
     else:
         colour = "green" if result.passed else "yellow"
         top = sum(test.max_points for test in result.tests)
@@ -87,7 +101,7 @@ def not_graded_lines(report: ClassReport) -> list[str]:
     for row in report.rows:
         cause = row.result.cause if not row.result.graded else None
         if row.recorded.problem is not None:
-            cause = text("grading.not-recorded", detail=row.recorded.problem)
+            cause = _not_recorded(row.recorded.problem)
         if cause is not None:
             lines.append(
                 text("grading.not-graded-line", student=row.student, assignment=row.assignment, cause=cause)
@@ -101,6 +115,13 @@ def not_graded_lines(report: ClassReport) -> list[str]:
         for student, name in report.missing
     ]
     return lines
+
+
+def _not_recorded(problem: str) -> str:
+    disk = _DISK.match(problem)
+    if disk is not None:
+        return text("grading.not-recorded-disk", **disk.groupdict())
+    return text("grading.not-recorded", detail=problem)
 
 
 def left_by_hand(report: ClassReport) -> list[str]:
