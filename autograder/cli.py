@@ -201,7 +201,6 @@ def _joined(typed: Sequence[str]) -> list[str]:
 
 
 def _dispatch(arguments: argparse.Namespace) -> int:
-    _without_address_grammars()
     from autograder.commands import exchange, grader, student
 
     match arguments.command:
@@ -265,13 +264,6 @@ def _dispatch(arguments: argparse.Namespace) -> int:
                 bundle=bundle,
                 force=arguments.force,
             )
-
-
-def _without_address_grammars() -> None:
-    """Where JupyterLab is installed, nbformat's validator builds grammars of internet addresses when it is
-    imported: 1.6 s of each command, for a check that no notebook asks for.
-    """
-    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 
 def _speak_utf8() -> None:
