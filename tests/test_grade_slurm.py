@@ -69,6 +69,23 @@ def make_class(root: Path, students: str) -> courses.Course:
     return course
 
 
+SLEEPER = """\
+import os, time
+moyenne, unite = 3.0, 'ms'
+if not os.path.exists({flag!r}):
+    time.sleep(100)
+"""
+
+
+def sleeping_class(root: Path, students: str) -> tuple[courses.Course, Path]:
+    """Copies that sleep until a file stands there: their tasks run when something happens to them."""
+    course, flag = make_class(root, ""), root / "réveil"
+    for student in students.split():
+        answer = SLEEPER.format(flag=str(flag))
+        tiny_course.hand_in(root, student, tiny_course.copy_notebook(answer=answer, written=f"De {student}."))
+    return course, flag
+
+
 def grade(course: courses.Course, tell: Callable[[str], None] = print, **more: Any) -> ClassReport:
     options = OPTIONS | more.pop("options", {})
     engine = partial(Slurm, options=options, tell=tell, chunk=more.pop("chunk", None))
@@ -110,14 +127,16 @@ def test_two_nodes_give_the_marks_of_one_machine(on_slurm: Cluster, tmp_path: Pa
 
 @needs_slurm
 def test_cancelled_jobs_and_a_dead_node_are_made_good(on_slurm: Cluster, tmp_path: Path) -> None:
-    course = make_class(tmp_path, "alice bob")
+    course, flag = sleeping_class(tmp_path, "alice bob")
     said: list[str] = []
 
     def disturb() -> None:
         first = wait_for(lambda: jobs(on_slurm, "-t", "RUNNING", "-w", NODES[0]))
         on_slurm.call("scontrol", "update", f"nodename={NODES[0]}", "state=down", "reason=test")
-        other = wait_for(lambda: [one for one in jobs(on_slurm, "-t", "RUNNING") if one not in first])
-        on_slurm.call("scancel", other[0])
+        other = wait_for(lambda: [one for one in jobs(on_slurm, "-t", "RUNNING") if one not in first])[0]
+        on_slurm.call("scancel", other)
+        wait_for(lambda: [] if other in jobs(on_slurm, "-t", "RUNNING,COMPLETING") else [other])
+        flag.touch()   # whoever comes next need not sleep
 
     disturber = threading.Thread(target=disturb)
     disturber.start()
@@ -126,7 +145,7 @@ def test_cancelled_jobs_and_a_dead_node_are_made_good(on_slurm: Cluster, tmp_pat
     finally:
         disturber.join()
         on_slurm.call("scontrol", "update", f"nodename={NODES[0]}", "state=resume")
-    assert report.complete and marks(report) == {"alice": 6, "bob": 4}
+    assert report.complete and marks(report) == {"alice": 6, "bob": 6}
     again = " ".join(line for line in said if "sent again" in line)
     assert "NODE_FAIL" in again and "CANCELLED" in again, said
 
@@ -137,23 +156,6 @@ def wait_for(look: Callable[[], list[str]]) -> list[str]:
         assert time.monotonic() < limit
         time.sleep(0.05)
     return found
-
-
-SLEEPER = """\
-import os, time
-moyenne, unite = 3.0, 'ms'
-if not os.path.exists({flag!r}):
-    time.sleep(100)
-"""
-
-
-def sleeping_class(root: Path, students: str) -> tuple[courses.Course, Path]:
-    """Copies that sleep until a file stands there: their tasks run when something happens to them."""
-    course, flag = make_class(root, ""), root / "réveil"
-    for student in students.split():
-        answer = SLEEPER.format(flag=str(flag))
-        tiny_course.hand_in(root, student, tiny_course.copy_notebook(answer=answer, written=f"De {student}."))
-    return course, flag
 
 
 @needs_slurm
