@@ -118,8 +118,9 @@ def main() -> int:
             if boxed and reason is not None:
                 print(f"(no box here: {reason})")
                 continue
-            ways = (("torchrun", few), ("warm", many))
-            for launcher, launches in ways[boxed and asked.short:]:
+            for launcher, launches in (("torchrun", few), ("warm", many)):
+                if asked.short and boxed and launcher == "torchrun":
+                    continue
                 line, cost, wrong = row(launcher, boxed, folder, launches, launcher == "warm")
                 costs[launcher, boxed] = cost
                 mistakes += wrong

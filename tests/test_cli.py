@@ -456,8 +456,6 @@ def test_nothing_is_said_of_a_sandbox_where_nothing_is_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An unchanged copy keeps its result, which says how it was run."""
-    import tiny_course
-
     tiny_course.make_course(tmp_path)
     tiny_course.hand_in(tmp_path, "amira", tiny_course.copy_notebook(written="Parce que."))
     monkeypatch.chdir(tmp_path)

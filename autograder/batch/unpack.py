@@ -144,9 +144,12 @@ class Reader:
             self.refuse(parts, f"not a readable zip ({error}): ask for it again")
             return
         with archive:
-            files = [_inside(entry) for entry in archive.infolist() if _counts(entry) and not entry.is_dir()]
-            folders = [_inside(entry) for entry in archive.infolist() if _counts(entry) and entry.is_dir()]
-            for inside in _empty([(), *folders], files):
+            files: list[tuple[str, ...]] = []
+            folders: list[tuple[str, ...]] = [()]
+            for entry in archive.infolist():
+                if _counts(inside := _inside(entry)):
+                    (folders if entry.is_dir() else files).append(inside)
+            for inside in _empty(folders, files):
                 why = "an empty folder" if inside else "nothing in it: ask for it again"
                 self.refuse((*parts, *inside), why)
             entries = []
@@ -177,7 +180,7 @@ class Reader:
         self, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, parts: tuple[str, ...], level: _Level
     ) -> Iterator[Member]:
         inside = _inside(entry)
-        if entry.is_dir() or not _counts(entry):
+        if entry.is_dir() or not _counts(inside):
             return
         where = (*parts, *inside)
         name = entry.filename.replace("\\", "/")
@@ -262,9 +265,8 @@ def _inside(entry: zipfile.ZipInfo) -> tuple[str, ...]:
     return tuple(parts) if entry.is_dir() or not parts else (*parts[:-1], *unfolded(parts[-1]))
 
 
-def _counts(entry: zipfile.ZipInfo) -> bool:
+def _counts(inside: tuple[str, ...]) -> bool:
     """Somebody put it there: no noise of a system or an editor."""
-    inside = _inside(entry)
     return bool(inside) and not _NOISE.intersection(inside)
 
 

@@ -82,4 +82,4 @@ def _nearest(path: Path) -> str | None:
 
 
 def _sentences(*said: str) -> str:
-    return " ".join(one for one in said if one)
+    return " ".join(said)
